@@ -106,6 +106,7 @@ translations: .venv/.dev
 screenshots: .venv/.dev
 	@$(BIN)/python -m docs.screenshots
 	@$(BIN)/python -m docs.demo_pictures
+	@$(BIN)/python -m pytest -q tests/stories/people/test_walk.py
 
 docs: .venv/.dev
 	@$(BIN)/python -m docs.generate

@@ -18,10 +18,11 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from bench import plan
 from bench.peers.compare import Figures, compare, servers
 from bench.peers.work import FULL_ACCOUNT, PAGE, WORKLOADS
 from bench.processes import ended_together
-from bench.results import page, plan, quick, targets
+from bench.results import page, quick, targets
 from bench.results.page import Results
 
 _PACED = 4.0  # seconds of each server at a fixed rate

@@ -3,7 +3,9 @@
 Serves so many issuers with empty databases from one process for each server, twice: the first start
 makes databases and keys, the second is the one of a restart. Prints the time until all of them are
 ready and its CPU time, and for each server memory (PSS), threads, descriptors, and the CPU time of
-some idle seconds.
+some idle seconds. With `--postgres` each server of each issuer has a database of its own on one
+PostgreSQL, which is started for it; then also its connections are printed, and its CPU time while
+the issuers are idle.
 """
 
 import argparse
@@ -11,19 +13,24 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psycopg
+
 from bench.ports import free_port
 from bench.processes import ended_together
+from tests.support import postgres as cluster
 from valetkey.cli.serving.worker import NAME
 
 _PROGRAM = str(Path(sys.executable).with_name("valetkey"))
 _LONGEST = 300.0  # seconds of a start
-_SETTLE = 30.0  # seconds after the start that are not idle yet
+_SETTLE = {False: 30.0, True: 100.0}
+"""Seconds after the start that are not idle yet; PostgreSQL: unused connections are closed."""
+_CONNECTIONS = 2  # `database.connections` on PostgreSQL
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -32,36 +39,84 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.issuers", description=__doc__)
     parser.add_argument("--issuers", type=int, nargs="+", default=[1, 20, 200])
     parser.add_argument("--idle", type=float, default=30.0, help="seconds of idling")
+    parser.add_argument("--postgres", action="store_true", help="on PostgreSQL, not on SQLite")
     chosen = parser.parse_args()
-    print("| issuers | server | first start | start | memory | threads | descriptors | idle CPU |")
-    print("|---|---|---|---|---|---|---|---|")
+    columns = "issuers | server | first start | start | memory | threads | descriptors | idle CPU"
+    print(f"| {columns} | connections |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for number in chosen.issuers:
-        with TemporaryDirectory() as folder:
-            _measure(Path(folder), number, chosen.idle)
+        room = str(100 + 2 * number * (_CONNECTIONS + 1))
+        place = cluster.own_server({"max_connections": room}) if chosen.postgres else nullcontext()
+        with TemporaryDirectory() as folder, place as server:
+            _measure(Path(folder), number, chosen.idle, server)
 
 
-def _measure(here: Path, number: int, idle: float) -> None:
+def _measure(here: Path, number: int, idle: float, postgres: Path | None) -> None:
     ports = {"authorization": free_port(), "resource": free_port()}
     for each in range(number):
         file = here / "issuers" / f"i{each}" / "valetkey.toml"
         file.parent.mkdir(parents=True)
         places = {server: f"{_address(each)}:{port}" for server, port in ports.items()}
-        sections = [f'[{n}]\nurl = "http://{at}"\nlisten = "{at}"\n' for n, at in places.items()]
+        sections = [
+            f'[{n}]\nurl = "http://{at}"\nlisten = "{at}"\n{_database(postgres, f"i{each}_{n}")}'
+            for n, at in places.items()
+        ]
         file.write_text("".join(sections) + '[tokens]\nsigning_algorithms = ["ES256"]\n')
     with _serving(here, ports, number) as (_, first):
         pass
     with _serving(here, ports, number) as (workers, again):
-        time.sleep(_SETTLE)
+        begun = _connections(postgres, "")
+        time.sleep(_SETTLE[postgres is not None])
         before = {server: _cpu(pid) for server, pid in workers.items()}
+        database = _sum(_cpu, postgres)
         time.sleep(idle)
+        database = _sum(_cpu, postgres) - database
         for server, pid in workers.items():
             used = (_cpu(pid) - before[server]) / idle
             print(
                 f"| {number} | {server} | {first[0]:.1f} s | {again[0]:.1f} s"
                 f" ({again[1]:.1f} s of CPU) | {_memory(pid):.0f} MB"
-                f" | {_count(pid, 'task')} | {_count(pid, 'fd')} | {used:.1%} of a core |",
+                f" | {_count(pid, 'task')} | {_count(pid, 'fd')} | {used:.1%} of a core"
+                f" | {_connections(postgres, server)} |",
                 flush=True,
             )
+        if postgres is not None:
+            held = _sum(_memory, postgres)
+            print(
+                f"| {number} | PostgreSQL | | | {held:.0f} MB | | | {database / idle:.1%} of a"
+                f" core | {_connections(postgres, '')}, after the start {begun} |",
+                flush=True,
+            )
+
+
+def _database(postgres: Path | None, name: str) -> str:
+    """Make a database; return the line of the configuration that names it, "" for a file."""
+    if postgres is None:
+        return ""
+    with psycopg.connect(cluster.url(postgres, "postgres"), autocommit=True) as db:
+        db.execute(f'CREATE DATABASE "{name}"'.encode())
+    return f'database = "{cluster.url(postgres, name)}"\n'
+
+
+def _connections(postgres: Path | None, server: str) -> int:
+    """Return the number of connections to databases of this server, or of both for ""."""
+    if postgres is None:
+        return 0
+    with psycopg.connect(cluster.url(postgres, "postgres"), autocommit=True) as db:
+        row = db.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname LIKE %s", [f"i%{server}"]
+        ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _sum(measure: Callable[[int], float], postgres: Path | None) -> float:
+    """Return the sum for the processes that a PostgreSQL has now."""
+    total = 0.0
+    for pid in cluster.processes(postgres / "data") if postgres else ():
+        # A connection may have ended.
+        with suppress(OSError):
+            total += measure(pid)
+    return total
 
 
 def _address(number: int) -> str:
@@ -79,7 +134,11 @@ def _serving(
     with ended_together(), (here / "log").open("w") as log:
         subprocess.Popen(
             [_PROGRAM, "serve", "--configs", str(here / "issuers")],
-            env={**environment, "VALETKEY__SERVING__DRAIN": "0"},
+            env={
+                **environment,
+                "VALETKEY__SERVING__DRAIN": "0",
+                "VALETKEY__DATABASE__CONNECTIONS": str(_CONNECTIONS),
+            },
             stdout=subprocess.DEVNULL,
             stderr=log,
         )

@@ -25,6 +25,8 @@ def ended_together() -> Generator[None]:
     finally:
         interrupts.ignore()
         _end_children()
+        # The interpreter restores the handlers of signals before the process ends.
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.ENDINGS)
 
 
 def _end_children() -> None:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from tempfile import TemporaryDirectory
 
-from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.app import build as authorization
 from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.endpoints.admin_api import OPENAPI
@@ -73,6 +72,7 @@ SENTENCES = {
     "/admin/groups/new": "Create a group.",
     "/admin/groups/{group}/edit": "Rename or move a group, or change its description.",
     "/admin/groups/{group}/{act}": "Confirm and remove a member, or delete the group.",
+    "/admin/attributes/{attribute}": "An attribute and the claims that use it.",
     "/admin/attributes/{attribute}/{act}": "Confirm and delete an attribute.",
     "/admin/scim/new": "Create a credential; its token is shown once.",
     "/admin/scim/{credential_id}/{act}": "Confirm and rotate its token, or revoke it.",
@@ -81,13 +81,16 @@ SENTENCES = {
     "/admin/apis/new": "Declare an API.",
     "/admin/apis/{api_id}/edit": "Change an API.",
     "/admin/apis/{api_id}/{act}": "Confirm and run an action: secrets, disable, enable, delete.",
+    "/admin/claims/{claim}": "A claim: its source, and the tokens that contain it.",
     "/admin/claims/{claim}/{act}": "Confirm and delete a claim.",
     "/admin/webhooks/new": "Create a webhook; its secret is shown once.",
     "/admin/webhooks/{webhook_id}/edit": "Change URL, events and description.",
     "/admin/webhooks/{webhook_id}/{act}": "Confirm and run an action: test, replay, rotate the "
     "secret, disable, enable, delete.",
-    "/admin/keys/{act}": "Confirm and rotate the signing keys now.",
+    "/admin/keys/{kid}": "A signing key: its state, its dates, and the events about it.",
+    "/admin/keys/rotate": "Confirm and rotate the signing keys now.",
     "/admin/keys/{kid}/{act}": "Confirm and reject every token that this key signed.",
+    "/admin/tokens/{token_id}": "An API token: what it may do, who created it, until when.",
     "/admin/tokens/{token_id}/{act}": "Confirm and revoke an API token.",
     ADMIN_API: "Admin API (OpenAPI 3.1 in `v1/openapi.json`).",
     SCIM: "Provisioning of users and groups (SCIM, RFC 7644), if `scim.enabled` is set.",
@@ -101,7 +104,8 @@ def endpoints() -> Iterator[str]:
     yield "# Endpoints"
     yield (
         "Paths match exactly as they are sent. Other methods return 405 with `Allow`. Bodies are\n"
-        "forms of at most 64 KiB or JSON of at most 1 MiB. URLs have at most 8 KiB."
+        "forms of at most 64 KiB or JSON of at most 1 MiB. URLs have at most 8 KiB. Where a page\n"
+        "accepts a form, GET shows it and the purpose is that of the form."
     )
     yield "## Authorization server"
     yield _table(ours)
@@ -158,14 +162,15 @@ def _table(routes: Sequence[Route]) -> str:
 
 
 def _purpose(route: Route) -> str:
-    """Return the first sentence about each handler of a page."""
+    """Return the first sentence about a page, or about what is sent to it if it is a form."""
     sentences: dict[str, None] = {}
+    sends = route.methods.keys() - {"GET", "HEAD"}
     for method, endpoint in route.methods.items():
         found = _SENTENCE.match(endpoint.__doc__ or "")
         if found is None:
             message = f"{route.path} is no page of a feature: write its purpose in SENTENCES"
             raise ValueError(message)
-        if method != "HEAD":
+        if method in sends or (method == "GET" and not sends):
             sentences[found[0]] = None
     return " ".join(sentences)
 
@@ -217,7 +222,8 @@ def admin_api() -> Iterator[str]:
     yield "# Admin API"
     yield (
         "Manage users, apps and keys from your own programs. Every path begins with\n"
-        f"`{PREFIX}`. The OpenAPI 3.1 document is at\n"
+        f"`{PREFIX}`, where an administrator's browser shows each\n"
+        "operation with programs and a form that sends it. The OpenAPI 3.1 document is at\n"
         f"`{OPENAPI}`. To get started, see\n"
         "[automate administration](../how-to/operate/automate-administration.md)."
     )
@@ -236,20 +242,8 @@ def admin_api() -> Iterator[str]:
     yield (
         "A token has some of these permissions, limited to those of the role of the user who\n"
         "created it. Both are checked in the transaction of each request, so a user who loses a\n"
-        "role loses the permissions of their tokens at once."
-    )
-    roles = tuple(MAY)
-    yield "\n".join(
-        [
-            f"| permission | {' | '.join(role.value for role in roles)} |",
-            f"|---|{'---|' * len(roles)}",
-            *(
-                f"| `{each.value}` | "
-                + " | ".join("yes" if each in MAY[role] else "" for role in roles)
-                + " |"
-                for each in Permission
-            ),
-        ]
+        "role loses the permissions of their tokens at once. [Roles](roles.md) lists what each\n"
+        "permission allows."
     )
     for area, operations in AREAS.items():
         yield f"## {area.capitalize()}"

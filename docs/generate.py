@@ -5,8 +5,12 @@ An outdated page fails `tests/documents/test_reference.py`.
 
 import json
 import re
+import subprocess
+import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from inspect import getdoc
 from pathlib import Path
 from typing import get_type_hints
@@ -17,12 +21,13 @@ from docs.badges import badges
 from docs.catalogue import catalogue as commands_catalogue
 from docs.diagrams import DIAGRAMS
 from docs.endpoints import admin_api, endpoints
+from docs.site import NOTICE
 from valetkey.authorization.actions.admin.permissions import MAY, PERMISSIONS, Permission
 from valetkey.authorization.actions.presets import PRESETS
 from valetkey.authorization.apis.pages import FRAMEWORKS
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.model.api import Api
-from valetkey.authorization.model.client import FieldRule, FieldType
+from valetkey.authorization.model.client import Editor, FieldRule, FieldType, UnusableValue
 from valetkey.authorization.model.email import every_kind
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Role
@@ -32,7 +37,7 @@ from valetkey.authorization.site.errors.refuse import TEXTS, Remedy
 from valetkey.cli.catalogue import FILE
 from valetkey.cli.main import COMMANDS, valetkey
 from valetkey.cli.register.clients import field_texts
-from valetkey.config.catalogue import Setting, catalogue, reasons, sections
+from valetkey.config.catalogue import Setting, catalogue, group_of, reasons, sections
 from valetkey.kernel.metrics import CATALOGUE, PREFIX, Metric
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode
@@ -40,11 +45,10 @@ from valetkey.resource.storage.events import EVENTS as OBJECT_EVENTS
 from valetkey.resource.storage.events import Event as ObjectEvent
 
 FOLDER = Path(__file__).parent / "reference"
-NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this page. -->"
 
 
 def settings() -> Iterator[str]:
-    """Return the overview of the settings: every setting with its default, and its page."""
+    """Return the overview of the settings, with the page of each area."""
     yield "# Settings"
     yield (
         "Settings are read from one TOML file. Environment variables override it:\n"
@@ -53,14 +57,13 @@ def settings() -> Iterator[str]:
         "the file. `valetkey config explain` shows the values in effect and where each comes from."
     )
     for area, names in _areas().items():
-        yield f"## {area}"
+        yield f"## [{area}](settings/{_file(area)})"
         rows = (
-            f"| {_place(each.path)}[`{each.path}`](settings/{_file(area)}#{_anchor(each.path)})"
-            f" | {_default(each)} |"
+            f"- {_place(each.path)}[`{each.path}`](settings/{_file(area)}#{_anchor(each.path)})"
             for each in catalogue().values()
             if each.section in names
         )
-        yield "\n".join(["| setting | default |", "|---|---|", *rows])
+        yield "\n".join(rows)
 
 
 def _settings_pages() -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
@@ -71,6 +74,7 @@ def _settings_pages() -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
 def _settings_of(area: str, names: Collection[str]) -> Iterator[str]:
     """Return the settings of some sections with defaults, allowed values and reasons."""
     yield f"# Settings: {area.lower()}"
+    before: dict[str, str] = {}
     for section, kind in sections().items():
         if section in names:
             yield f"## [{section}]"
@@ -78,7 +82,10 @@ def _settings_of(area: str, names: Collection[str]) -> Iterator[str]:
             for setting in catalogue().values():
                 if setting.section == section:
                     yield f"### `{setting.path}`"
-                    yield f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+                    told = f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+                    first = before.setdefault(told, setting.path)
+                    same = f"As [`{first}`](#{_anchor(first)})."
+                    yield told if first == setting.path else same
 
 
 _AREAS: Mapping[str, tuple[str, ...]] = {
@@ -93,13 +100,20 @@ _AREAS: Mapping[str, tuple[str, ...]] = {
     "Monitoring": ("alerts", "log", "audit", "metrics", "traces"),
     "Look and documentation": ("brand", "docs"),
 }
-"""Pages of the settings and their sections."""
+"""Pages of the settings and their sections; another section is on the page of its group."""
 
 
+@cache
 def _areas() -> Mapping[str, Collection[str]]:
-    listed = {name for names in _AREAS.values() for name in names}
-    other = tuple(name for name in sections() if name not in listed)
-    return {**_AREAS, "Other": other} if other else _AREAS
+    """Return the sections of each page, those of features that `_AREAS` does not list last."""
+    kinds = sections()
+    listed = {name: area for area, names in _AREAS.items() for name in names if name in kinds}
+    of_groups = {group_of(kinds[name]): area for name, area in reversed(listed.items())}
+    areas = {area: list(names) for area, names in _AREAS.items()}
+    for name, kind in kinds.items():
+        if name not in listed:
+            areas[of_groups.get(group_of(kind), "Servers")].append(name)
+    return areas
 
 
 def _file(area: str) -> str:
@@ -115,19 +129,22 @@ def _place(heading: str) -> str:
     return f'<span id="{_anchor(heading)}"></span>'
 
 
-def _default(setting: Setting) -> str:
-    if setting.rule.only_by_environment:
-        return "by environment variable only"
-    return f"`{json.dumps(setting.shown(setting.default))}`".replace("|", "\\|")
-
-
 def _allowed(setting: Setting) -> str:
     if setting.rule.only_by_environment:
         return f"Environment variable only: `{setting.variable}`."
     default = setting.shown(setting.default)
     # A length of time has its unit in the value.
     unit = f" {setting.rule.unit}" if setting.rule.unit and isinstance(default, int) else ""
-    return f"Default `{json.dumps(default)}`{unit}. Allowed: {setting.rule.expected}."
+    given = f"Default `{json.dumps(default)}`{unit}."
+    if isinstance(default, bool):
+        return given
+    # Durations have their units, which the overview explains.
+    expected = setting.rule.expected.removeprefix("a whole number with s, m, h or d, from ")
+    return f"{given} Allowed: {expected.replace(_NONE, '')}."
+
+
+_NONE = " for none, or for the usual one"
+"""What the text of each such setting says of an empty path."""
 
 
 def events() -> Iterator[str]:
@@ -141,6 +158,16 @@ def events() -> Iterator[str]:
         "`log.keep_events` sets how long they are kept: see\n"
         "[audit log and export](../how-to/operate/audit-log.md)."
     )
+    yield (
+        "The `subject` of an event is the object that it is about, such as `webhook:wh_1`: a\n"
+        "kind and a field of the event. Other events are about the user or app that they name."
+    )
+    kinds = {event.subject: event.subject_kind() for event in EVENTS if event.subject}
+    subjects = (
+        f"| `{kind}` | `{field.partition('{')[2].rstrip('}')}` |"
+        for field, kind in sorted(kinds.items())
+    )
+    yield "\n".join(["| kind | field |", "|---|---|", *subjects])
     yield "## Authorization server"
     yield _events(EVENTS)
     yield "## Resource server"
@@ -151,8 +178,8 @@ def events() -> Iterator[str]:
     yield _events(OBJECT_EVENTS)
     yield "## Kinds of email"
     yield "The `kind` of `mail.dispatched` and `mail.given_up`, and its name in the console."
-    kinds = (f"| `{kind.value}` | {kind.label} |" for kind in every_kind())
-    yield "\n".join(["| kind | name |", "|---|---|", *kinds])
+    emails = (f"| `{kind.value}` | {kind.label} |" for kind in every_kind())
+    yield "\n".join(["| kind | name |", "|---|---|", *emails])
 
 
 def _events(events: Iterable[type[Event | ObjectEvent]]) -> str:
@@ -199,7 +226,7 @@ def metrics() -> Iterator[str]:
 
 
 def _labels(metric: Metric) -> str:
-    names = ("server", *(() if metric.shared else ("worker",)), *metric.labels)
+    names = (*(() if metric.shared else ("worker",)), *metric.labels)
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -210,22 +237,23 @@ def errors() -> Iterator[str]:
         "An error has a code, a description and a reference. The `error_uri` of the\n"
         "authorization server links to one of these texts; the resource server returns a problem\n"
         "document (RFC 9457) with the same code. How to use the reference:\n"
-        "[read an error response](../how-to/apps/read-a-refusal.md)."
+        "[read an error response](../how-to/apps/read-a-refusal.md). The status is that of a\n"
+        "response which is not a redirect."
     )
     yield "\n".join(
         [
-            "| code | status | meaning |",
-            "|---|---|---|",
-            *(f"| [`{c}`](#{c}) | {c.status} | {TEXTS[c].meaning} |" for c in ErrorCode),
+            "| code | status |",
+            "|---|---|",
+            *(f"| [`{c}`](#{c}) | {c.status} |" for c in ErrorCode),
         ]
     )
     for code in ErrorCode:
         text = TEXTS[code]
         yield f"## {code}"
-        yield f"{text.meaning} Status {code.status}, unless the response is a redirect."
-        yield "Usual causes:"
+        yield text.meaning
+        yield "Causes:"
         yield "\n".join(f"- {cause}" for cause in text.causes)
-        yield "What to do:"
+        yield "Remedies:"
         yield "\n".join(_remedy(remedy) for remedy in text.remedies)
         yield f"Defined in [{text.specification}]({text.specification_url})."
 
@@ -241,7 +269,8 @@ def commands() -> Iterator[str]:
     yield (
         "Every command accepts `--help`, and every command that needs the configuration accepts\n"
         "`--config FILE`: without it, the file is `./valetkey.toml`, or the one that\n"
-        "`VALETKEY_CONFIG` names. Commands that print data accept `--json`. The exit code is 0 on\n"
+        "`VALETKEY_CONFIG` names. Commands that print data accept `--json`. These options are not\n"
+        "repeated on the pages. The exit code is 0 on\n"
         "success, 1 if the command failed, and 2 if its arguments or the configuration are\n"
         "invalid."
     )
@@ -273,10 +302,43 @@ def _command(name: str) -> Iterator[str]:
     found = valetkey.get_command(root, name)
     if found is not None:
         (_, first), *others = _helps(found, root, name)
-        yield first
+        yield f"```\n{first}\n```"
+        repeated = _repeated(told for _, told in others)
+        yield from (re.sub(r"^\w+", r"`\g<0>`", " ".join(each.split())) for each in repeated)
+        options: dict[str, set[str]] = {}
         for path, told in others:
+            shown = told
+            for paragraph in repeated:
+                shown = shown.replace(f"\n\n  {paragraph}", "")
+            shown, options[path] = _without_options(shown, options)
             yield f"## {path}"
-            yield told
+            yield f"```\n{shown}\n```"
+
+
+def _repeated(helps: Iterable[str]) -> list[str]:
+    """Return the paragraphs that explain an argument in several helps."""
+    found = Counter(_ARGUMENT.findall("\n".join(helps)))
+    return [paragraph for paragraph, times in found.items() if times > 1]
+
+
+def _without_options(told: str, before: Mapping[str, set[str]]) -> tuple[str, set[str]]:
+    """Name the options that an earlier command has, if they are many; return all options."""
+    text, heading, listed = told.partition("\nOptions:\n")
+    entries = re.split(r"\n(?=  -)", listed.rstrip())
+    for path, others in before.items():
+        same = [entry for entry in entries if entry in others]
+        if len(same) > 7:  # noqa: PLR2004
+            names = ", ".join(entry.split()[0] for entry in same)
+            said = textwrap.fill(
+                f"Also, as for {path}: {names}",
+                92,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_on_hyphens=False,
+            )
+            kept = [entry for entry in entries if entry not in same]
+            return "\n".join([text + heading.rstrip(), *kept, "", said]), set(entries)
+    return told, set(entries)
 
 
 def _paths(name: str) -> Iterator[str]:
@@ -298,8 +360,8 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
     )
     told = _COMMON_OPTION.sub("", context.get_help()).rstrip().removesuffix("\n\nOptions:")
     told = told.replace("Options:\n\n", "").partition("\n\nCommands:\n")[0]
-    told = re.sub(r" +Print JSON, for scripts\.", "", told)
-    yield context.command_path, f"```\n{told}\n```"
+    told = told.replace(" [OPTIONS]", "", 1)
+    yield context.command_path, told
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             found = command.get_command(context, below)
@@ -308,9 +370,14 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
 
 
 _COMMON_OPTION = re.compile(
-    r"\n  (?:--config FILE +The configuration file\.|-h, --help +Show this).*$", re.MULTILINE
+    r"\n  (?:--config FILE +The configuration file\.|-h, --help +Show this|--json +Print JSON, for)"
+    r".*(?:\n {8,}.*)*$",
+    re.MULTILINE,
 )
 """What the overview says for all commands."""
+
+_ARGUMENT = re.compile(r"^  ([A-Z_]{3,} is .*(?:\n  \S.*)*)$", re.MULTILINE)
+"""A paragraph that explains an argument of a command."""
 
 
 def _line(text: str | None) -> str:
@@ -324,8 +391,9 @@ def client_fields() -> Iterator[str]:
         "A field has the same name in commands, in the file of `valetkey apply` and in the admin\n"
         "API. Its name in client registration is given where it differs. A `client` sets fields\n"
         "by dynamic registration, a `developer` in the portal, an `administrator` through the\n"
-        "admin API, an `operator` by commands and the file. A field that an editor cannot set\n"
-        "keeps its value."
+        "admin API, an `operator` by commands and the file: all of them, unless the field says\n"
+        "otherwise. A field that an editor cannot set keeps its value. What cannot be kept of a\n"
+        "value that a program sends is left out, unless the field says that it is refused."
     )
     texts = field_texts()
     for field in FIELDS.values():
@@ -336,11 +404,21 @@ def client_fields() -> Iterator[str]:
             f"In client registration: `{rule.member}`" if rule.member else "",
             f"Type: {_kind(rule)}",
             f"Default: `{json.dumps(field.default)}`" if not rule.shortest else "Required",
-            f"Set by: {', '.join(str(each.name).lower() for each in rule.editors)}",
+            _editors(rule.editors),
             f"Defined in: {rule.source}" if rule.source else "",
-            f"What cannot be kept of a program's value: {rule.unusable.value}",
+            _unusable(rule.unusable),
         ]
         yield "\n".join(f"- {fact}" for fact in facts if fact)
+
+
+def _editors(editors: Editor) -> str:
+    names = [str(each.name).lower() for each in editors]
+    return "" if len(names) == len(Editor) else f"Set by: {', '.join(names)}"
+
+
+def _unusable(what: UnusableValue) -> str:
+    """Return what is done with a value that cannot be kept, unless it is the usual."""
+    return "" if what is UnusableValue.LEFT_OUT else f"What cannot be kept: {what.value}"
 
 
 def _kind(rule: FieldRule) -> str:
@@ -412,6 +490,7 @@ def protect() -> Iterator[str]:
         "The Python code needs a secret of the API, issued on its page or with `valetkey api\n"
         "issue-secret API_ID`: it follows revocations and accepts tokens of both formats. The\n"
         "others verify JWTs with the issuer's public keys: a revoked token works until it expires."
+        "\nInstall the SDK, `./release/sdk`, in a clone: it has no release yet."
     )
     api = Api(
         identifier="https://calendar.example.com",
@@ -473,9 +552,21 @@ def rendered() -> Mapping[str, str]:
     return {name: "\n\n".join([NOTICE, *page()]) + "\n" for name, page in PAGES.items()}
 
 
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for name, text in rendered().items():
+def main() -> None:
+    """Write the catalogue and the pages; delete those of commands and settings that are gone."""
+    if FILE.read_text() != (described := commands_catalogue()):
+        FILE.write_text(described)
+        # The list of commands was read from the former catalogue when `cli.main` was imported.
+        subprocess.run((sys.executable, *sys.orig_argv[1:]), check=True)
+        return
+    pages = rendered()
+    for name, text in pages.items():
         (FOLDER / name).parent.mkdir(exist_ok=True)
         (FOLDER / name).write_text(text)
-    FILE.write_text(commands_catalogue())
+    for file in (*FOLDER.glob("commands/*.md"), *FOLDER.glob("settings/*.md")):
+        if file.relative_to(FOLDER).as_posix() not in pages:
+            file.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,12 +8,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The generator and its theme in the tested versions; the rest may be what the backend brings.
-_PINNED = re.compile(r"^(?:drf-spectacular-sidecar|zensical)==[^ \\]+", re.MULTILINE)
+# The generator and its theme in the tested version; the rest may be what the backend brings.
+_PINNED = re.compile(r"^zensical==[^ \\]+", re.MULTILINE)
 # The modules of this folder, also where those of another checkout are installed.
 _BUILD = """
 import runpy, sys
-sys.path[:0] = [".", "src"]
+sys.path[:0] = ["."]
 runpy.run_module("docs.site", run_name="__main__", alter_sys=True)
 """
 
@@ -26,7 +26,7 @@ class DocumentationHook(BuildHookInterface[Any]):
         if not self._builds:
             return []
         lock = Path(self.root, "docs/site.lock").read_text(encoding="utf-8")
-        return [*self.metadata.core.dependencies, *_PINNED.findall(lock)]
+        return _PINNED.findall(lock)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the archive that the distribution includes."""

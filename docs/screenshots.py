@@ -57,14 +57,22 @@ MOST = 4
 """States of one page: empty, one entry, many entries, errors."""
 
 
+def shown_in_documents() -> frozenset[str]:
+    """Return the paths of the screenshots that README and documentation show."""
+    documents = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    texts = (document.read_text(encoding="utf-8") for document in documents)
+    return frozenset(path for text in texts for path in _SHOWN.findall(text))
+
+
 def _gallery() -> Iterator[str]:
     shown: defaultdict[str, int] = defaultdict(int)
+    documents = {Path(path).name.rsplit("-", 2)[0] for path in shown_in_documents()}
     for name in SHOWN:
         # Examples for layout tests are left out.
         if not name.endswith(("hostile", "long", "rtl")):
             template = EXAMPLES[name].template
             shown[template] += 1
-            if shown[template] <= MOST:
+            if shown[template] <= MOST or name in documents:
                 yield name
 
 
@@ -158,13 +166,6 @@ def _row(name: str) -> str:
         for scheme in SCHEMES
         for width, pixels in shown.items()
     )
-
-
-def shown_in_documents() -> frozenset[str]:
-    """Return the paths of the screenshots that README and documentation show."""
-    documents = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
-    texts = (document.read_text(encoding="utf-8") for document in documents)
-    return frozenset(path for text in texts for path in _SHOWN.findall(text))
 
 
 def main(only: Sequence[str]) -> None:

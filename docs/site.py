@@ -1,7 +1,7 @@
 """Build the documentation site with Zensical into one archive: `make site`.
 
 The archive belongs to the wheel, and the authorization server serves it under `/docs/`. Building
-needs no network. See docs/decisions/0036.
+needs neither the network nor the package. See docs/decisions/0036.
 """
 
 import hashlib
@@ -15,21 +15,15 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from textwrap import indent
 
-from docs.generate import NOTICE
-from valetkey.authorization.endpoints import admin_api
-from valetkey.authorization.features import TABLE
-from valetkey.authorization.site.documentation import ARCHIVE
-from valetkey.kernel.shapes import Document
-from valetkey.resource.documentation import openapi as resource_api
-from valetkey.resource.objects import OBJECTS
-
 ROOT = Path(__file__).parents[1]
+ARCHIVE = ROOT / "src/valetkey/authorization/site/documentation.zip"
 START = "docs/README.md"
+NOTICE = "<!-- Written from the code by `make docs`. Change the code, not this page. -->"
+"""The first line of generated pages, which the site leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +66,10 @@ SECTIONS = {
 }
 """Entries of the navigation. A page belongs to the first that has it: guides are found before the
 reference, and both before decisions, measurements and the files of the repository."""
+_STYLE = ROOT / "docs/site.css"
+_ICON = ROOT / "src/valetkey/authorization/layout/styles/icon.svg"
+_COLOR = "#2456d6"
+"""The color of the icon: the default of the brand."""
 _GROUPS = {"docs/explanation/": "Background", "docs/decisions/": "Decisions"}
 """Folders whose pages are a group of their own, at the end of their section."""
 
@@ -86,26 +84,17 @@ _KEYWORDS = re.compile(r"^<!-- search: (.*?) -->\n", re.MULTILINE | re.DOTALL)
 _SEARCH = re.compile(r"assets/javascripts/workers/search\.[0-9a-f]+\.min\.js")
 _TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->\n", re.MULTILINE | re.DOTALL)
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
-
-_REDOC = "static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
-_APIS = {"admin": "Admin API", "v2": "Resource API"}
-_REDOC_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title} - Valetkey</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="../assets/images/favicon.png"></head>
-<body style="margin:0"><p style="margin:12px 16px;font-family:sans-serif">
-<a href="../{back}">Valetkey documentation</a></p>
-<redoc spec-url="{name}.json" disable-search="true" hide-download-button="false"></redoc>
-<script src="redoc.js"></script></body></html>
-"""
 _CONFIGURATION = """
 [project]
 site_name = "Valetkey {version}"
 site_description = "OAuth 2 and OpenID Connect, self-hosted"
 use_directory_urls = false
+extra_css = ["site.css"]
 nav = {nav}
 [project.theme]
 font = false
+logo = "icon.svg"
+favicon = "icon.svg"
 features = ["content.code.copy", "content.tabs.link", "navigation.footer", "navigation.indexes",
   "navigation.path", "navigation.prune", "navigation.tabs", "navigation.top", "search.highlight",
   "toc.follow"]
@@ -189,6 +178,9 @@ def build(out: Path) -> int:
             place = folder / "docs" / image.removeprefix("docs/")
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / image, place)
+        shutil.copy(_STYLE, folder / "docs")
+        icon = _ICON.read_text("utf-8").replace("FILL", _COLOR).replace("INK", "#ffffff")
+        _write(folder / "docs/icon.svg", icon.encode())
         nav = json.dumps(list(_navigation(pages))).replace('": ', '" = ')
         (folder / "zensical.toml").write_text(
             _CONFIGURATION.format(nav=nav, version=_VERSION), encoding="utf-8"
@@ -203,7 +195,6 @@ def build(out: Path) -> int:
         for page in pages.values():
             _write(site / page.place, (folder / "docs" / page.place).read_bytes())
         _write(site / "llms.txt", "\n".join(_llms(pages)).encode())
-        _api_reference(site / "api")
         return _pack(site, out)
 
 
@@ -279,8 +270,6 @@ def _navigation(pages: Mapping[str, Page]) -> Iterator[Mapping[str, object]]:
         for page in sorted(own, key=lambda page: page.path != START):
             group = _group(page)
             (groups.setdefault(group, []) if group else entries).append(page.place)
-        if title == "Reference":
-            entries += [{name: f"api/{file}.html"} for file, name in _APIS.items()]
         entries += [{name: places} for name, places in groups.items()]
         yield {title: entries}
 
@@ -345,29 +334,6 @@ def _without_inline_scripts(site: Path, html: Path) -> None:
         return f'<script src="{relpath(site / name, html.parent)}"></script>'
 
     html.write_text(_SCRIPT.sub(outside, html.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _api_reference(folder: Path) -> None:
-    site = resource_api.ApiIdentity(
-        "Valetkey", "https://api.example.com", "https://auth.example.com"
-    )
-    documents: dict[str, Document] = {
-        "admin": admin_api.document("https://auth.example.com", "Valetkey", TABLE),
-        "v2": resource_api.document(site, OBJECTS),
-    }
-    for name, title in _APIS.items():
-        _write(folder / f"{name}.json", json.dumps(documents[name]).encode())
-        html = _REDOC_PAGE.format(title=title, name=name, back="index.html")
-        _write(folder / f"{name}.html", html.encode())
-    _write(folder / "redoc.js", redoc().read_bytes())
-
-
-def redoc() -> Path:
-    """Return the script of Redoc. Its package is not imported, because that needs Django."""
-    found = find_spec("drf_spectacular_sidecar")
-    if found is None or found.origin is None:
-        raise Broken("drf-spectacular-sidecar is missing, the package with Redoc")
-    return Path(found.origin).parent / _REDOC
 
 
 def _pack(site: Path, out: Path) -> int:

@@ -17,10 +17,12 @@ from babel.messages.pofile import read_po, write_po
 from valetkey.authorization.actions.presets import PRESETS
 from valetkey.authorization.layout.language import ENGLISH, LANGUAGES
 from valetkey.authorization.layout.render import TREES
-from valetkey.authorization.portal.pages.requests import ADVICE
+from valetkey.authorization.portal.pages.requests import ADVICE, FAMILIES
+from valetkey.authorization.portal.rules.quickstart import STACKS
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.site.consent import CLAIM_WORDS
 from valetkey.authorization.site.errors.refuse import TEXTS
+from valetkey.authorization.site.page import MISSING
 from valetkey.config.catalogue import catalogue, reasons
 from valetkey.config.features import NAMES
 from valetkey.kernel.refusal import ErrorCode
@@ -81,7 +83,7 @@ def _found() -> Iterator[Found]:
 
 
 def _refusals() -> Iterator[Found]:
-    keywords = {"Refusal": (2,), "because": (2,), "_refused": (1,), "not_found": (1,)}
+    keywords = {"Refusal": (2,), "because": (2,), "_refused": (1,)}
     pages = (f"authorization/{name}/pages" for name in NAMES)
     of_features = (f"{each}{end}" for each in pages for end in ("", ".py"))
     for place in (*_REFUSING, *of_features):
@@ -89,10 +91,15 @@ def _refusals() -> Iterator[Found]:
         if not top.exists():
             continue
         for file in sorted(top.rglob("*.py")) if top.is_dir() else (top,):
+            name = str(file.relative_to(SOURCE))
             with file.open("rb") as source:
                 for _, text, comments, _ in extract("python", source, keywords=keywords):
                     if isinstance(text, str) and " " in text:
-                        yield text, str(file.relative_to(SOURCE)), comments
+                        yield text, name, comments
+                source.seek(0)
+                for _, what, _, _ in extract("python", source, keywords={"not_found": None}):
+                    if isinstance(what, str):
+                        yield MISSING.format(what), name, []
 
 
 def _sentences() -> Iterator[Found]:
@@ -103,7 +110,7 @@ def _sentences() -> Iterator[Found]:
         for sentence in (text.meaning, *text.causes, *(r.advice for r in text.remedies)):
             yield sentence, errors, []
         yield text.example.caption, errors, []
-    for advice in ADVICE.values():
+    for advice in (*ADVICE.values(), *FAMILIES.values()):
         yield advice.looked_at, "authorization/portal/pages/requests.py", []
         yield advice.fix, "authorization/portal/pages/requests.py", []
     for setting in catalogue().values():
@@ -111,8 +118,11 @@ def _sentences() -> Iterator[Found]:
         yield setting.label, "config/sections", [f"Label of {setting.path}"]
         if setting.rule.unit and setting.rule.unit != "time":
             yield setting.rule.unit, "config/sections", [f"After a number: {setting.path}"]
-    for preset in PRESETS.values():
-        yield preset.label, "authorization/actions/presets.toml", []
+    for label in (
+        *(each.label for each in PRESETS.values()),
+        *(each.title for each in STACKS.values()),
+    ):
+        yield label, "authorization/actions/presets.toml", []
     for word in CLAIM_WORDS.values():
         yield word, "authorization/site/consent.py", ["This app wants to …"]
     for sentence in (*IDENTITY_SCOPES.values(), *SCOPES.values()):

@@ -47,7 +47,8 @@ WORKLOADS = (JWT, REFERENCE, INTROSPECTION, USERINFO, REFRESH, FLOW, MIX)
 _COUNTERS = """
     SELECT (SELECT sum(xact_commit) FROM pg_stat_database),
            (SELECT wal_sync FROM pg_stat_wal), (SELECT wal_bytes FROM pg_stat_wal),
-           (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+           (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+           (SELECT sum(pg_database_size(oid)) FROM pg_database)
 """
 _REPORTED = 1.2
 """Seconds after which PostgreSQL's processes have said what they counted."""
@@ -58,7 +59,8 @@ class Visit:
     """What one visit found, for each operation.
 
     `rate` is operations a second by the clock; `own`, `database` and `load` microseconds of CPU;
-    `commits`, `syncs` (of the write-ahead log to the disk) and `log` (its bytes) are PostgreSQL's.
+    `commits`, `syncs` (of the write-ahead log to the disk) and `log` (its bytes) are PostgreSQL's;
+    `stored` are the bytes by which its databases grew, old versions of rows included.
     """
 
     rate: float
@@ -69,6 +71,7 @@ class Visit:
     syncs: float = 0.0
     log: float = 0.0
     connections: float = 0.0
+    stored: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,14 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The committed runs: with all of every core, and with a slice of one for each worker."""
+    """The committed runs: with all of every core, and with a slice of one for each worker.
+
+    `shared` was made while other programs used the machine: it counts in CPU, not by the clock.
+    """
 
     whole: Scale | None = None
     sliced: Scale | None = None
+    shared: Scale | None = None
 
 
 def read() -> Kept:
@@ -115,15 +122,15 @@ class Running:
         """The processes of the authorization server that answer."""
         return [pid for pid in self.peer.pids() if ".serving.authorization" in _command(pid)]
 
-    def counters(self) -> tuple[int, int, int, int]:
-        """PostgreSQL's commits, syncs and bytes of its log so far; connections at this moment."""
+    def counters(self) -> Sequence[int]:
+        """PostgreSQL's commits, syncs and bytes of its log so far; connections and size now."""
         url = _socket(self.peer)
         if url is None:
-            return 0, 0, 0, 1
+            return 0, 0, 0, 1, 0
         with psycopg.connect(url) as raw:
             row = raw.execute(_COUNTERS).fetchone()
         assert row is not None
-        return int(row[0]), int(row[1]), int(row[2]), int(row[3])
+        return [int(each) for each in row]
 
 
 def _command(pid: int) -> str:
@@ -169,6 +176,7 @@ async def visit(running: Running, workload: str, seconds: float) -> Visit:
         syncs / each,
         log / each,
         after[3] - 1,
+        (after[4] - counted[4]) / each,
     )
 
 
@@ -202,15 +210,17 @@ def _show(workload: str, found: Mapping[str, Visit]) -> None:
             f"  {workers:>2}{each.rate:9,.0f}{each.rate / first.rate:8.2f}{each.own:8.0f}"
             f"{each.database:8.0f}{each.load:8.0f}"
             f"{each.rate * (each.own + each.database + each.load) / 1e6:8.2f}{each.commits:9.2f}"
-            f"{each.syncs:9.2f}{each.log / 1_000:8.1f}{each.connections:8.0f}",
+            f"{each.syncs:9.2f}{each.log / 1_000:8.1f}{each.connections:8.0f}{each.stored:8.0f}",
             flush=True,
         )
 
 
-async def _planned(peer: Peer, workers: int) -> Mapping[str, Sequence[Worker]]:
+async def _planned(
+    peer: Peer, workers: int, works: Sequence[str]
+) -> Mapping[str, Sequence[Worker]]:
     """So many callers for each worker: with as many for two as for one, each would have half."""
-    plans = [await plan(peer) for _ in range(workers)]
-    return {work: [caller for each in plans for caller in each[work]] for work in WORKLOADS}
+    plans = [await plan(peer, only=works) for _ in range(workers)]
+    return {work: [caller for each in plans for caller in each[work]] for work in works}
 
 
 def main() -> None:
@@ -222,6 +232,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5, help="for each visit")
     parser.add_argument("--slice", type=float, default=0.0, help="of a core, for each worker")
     parser.add_argument("--only", nargs="+", default=list(WORKLOADS), choices=WORKLOADS)
+    parser.add_argument("--shared", action="store_true", help="keep it beside the quiet run")
     parser.add_argument("--keep", action="store_true", help=f"write {RESULTS.name}")
     chosen = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
@@ -233,18 +244,19 @@ def main() -> None:
             peer = stack.enter_context(
                 valetkey(folder, on_postgresql=not chosen.sqlite, workers=workers)
             )
-            up.append(Running(workers, peer, runner.run(_planned(peer, workers))))
+            up.append(Running(workers, peer, runner.run(_planned(peer, workers, chosen.only))))
         if chosen.slice:
             for each in up:
                 stack.enter_context(sliced(each.answering(), chosen.slice))
         print(
             f"{'workers':>4}{'per s':>6}{'times':>8}{'own us':>8}{'PG us':>8}{'load us':>8}"
-            f"{'cores':>8}{'commits':>9}{'syncs':>9}{'WAL kB':>8}{'conns':>8}"
+            f"{'cores':>8}{'commits':>9}{'syncs':>9}{'WAL kB':>8}{'conns':>8}{'stored':>8}"
         )
         found = runner.run(measured(up, chosen.only, chosen.rounds, chosen.seconds))
     if chosen.keep:
         told = Scale(cores, CALLERS, chosen.rounds, chosen.seconds, chosen.slice, found)
-        kept = replace(read(), **{"sliced" if chosen.slice else "whole": told})
+        name = "shared" if chosen.shared else "sliced" if chosen.slice else "whole"
+        kept = replace(read(), **{name: told})
         RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(kept))) + b"\n")
 
 

@@ -40,7 +40,7 @@ def ceiling() -> Generator[Peer]:
 
 def _app(url: str, host: str) -> RoutedApp:
     key, fingerprints = SigningKey.generate(), FingerprintKey(bytes(32))
-    secrets = {"service": fingerprints.of("client", SECRET)}
+    secrets = {"service": fingerprints.fingerprint("client", SECRET)}
     document = Response(
         200, KeySet.of(key.public).document(), (("content-type", "application/jwk-set+json"),)
     )
@@ -51,7 +51,7 @@ def _app(url: str, host: str) -> RoutedApp:
     async def token(request: Request) -> Response:
         form = read_form(request.body)
         client_id = form.get("client_id") or ""
-        offered = fingerprints.of("client", form.get("client_secret") or "")
+        offered = fingerprints.fingerprint("client", form.get("client_secret") or "")
         if not same(offered, secrets.get(client_id, "")):
             return Response(401)
         now = request.at

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -83,8 +83,7 @@ def become(request: Mapping[str, Any], streams: Sequence[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["arguments"]
-    main()
-    raise AssertionError("main returned")
+    _end(main)
 
 
 class Forked(subprocess.Popen[bytes]):
@@ -122,8 +121,7 @@ def _run(
     environment: Mapping[str, str],
     inherited: Collection[int],
 ) -> NoReturn:
-    code = 1
-    try:
+    def run() -> None:
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
@@ -138,6 +136,16 @@ def _run(
         sys.argv = [module, *arguments]
         sys.modules.pop(module, None)
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+    _end(run)
+
+
+def _end(run: Callable[[], None]) -> NoReturn:
+    """End with the exit code of `run`, without destroying every module: half of a short command."""
+    code = 1
+    try:
+        run()
+        code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
     except BaseException as error:  # noqa: BLE001

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import ROOT
+from tests.architecture.tree import ROOT, sources
 from tests.cli.running import PROGRAM, clean_environment
+from tests.support.processes import descendants
 from tests.support.wait import CEILING, wait_until
 
 _BOTH = (signal.SIGTERM, signal.SIGINT)
@@ -24,14 +25,6 @@ workers = 2
 url = "http://localhost:0"
 listen = "127.0.0.1:0"
 """
-
-
-def descendants(pid: int) -> list[int]:
-    try:
-        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [each for child in map(int, listed) for each in (child, *descendants(child))]
 
 
 def stopped(process: subprocess.Popen[str]) -> list[int]:
@@ -60,7 +53,7 @@ def start(here: Path, *command: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("seconds", [1.0, 3.0])
 @pytest.mark.parametrize("command", [("demo",), ("demo", "--walk"), ("serve",), _INIT])
-def test_burst_of_signals_during_a_start(
+def test_burst_of_signals_during_a_start_leaves_nothing_behind(
     tmp_path: Path, command: tuple[str, ...], seconds: float
 ) -> None:
     (tmp_path / "work").mkdir()
@@ -76,7 +69,9 @@ def test_burst_of_signals_during_a_start(
 
 
 @pytest.mark.parametrize(("command", "says"), [("demo", "Valetkey is running"), ("serve", "ready")])
-def test_burst_of_signals_at_running_servers(tmp_path: Path, command: str, says: str) -> None:
+def test_burst_of_signals_stops_running_servers_and_leaves_nothing_behind(
+    tmp_path: Path, command: str, says: str
+) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/valetkey.toml").write_text(_SITE)
     for _ in range(2):
@@ -112,12 +107,8 @@ def test_measurements_end_what_they_started(tmp_path: Path) -> None:
 def test_signal_handlers_are_where_they_are_reviewed() -> None:
     """A handler that takes a lock may wait for the code that it interrupts: for ever."""
     sets = ("signal.signal(", "add_signal_handler(", "set_wakeup_fd(", "sigaction(")
-    files = [
-        file
-        for part in ("src", "bench", "tests/reliability")
-        for file in ROOT.glob(f"{part}/**/*.py")
-    ]
-    found = {str(f.relative_to(ROOT)) for f in files if any(each in f.read_text() for each in sets)}
+    files = [each for part in ("src/", "bench/", "tests/reliability/") for each in sources(part)]
+    found = {each.path for each in files if any(setter in each.text for setter in sets)}
     assert found == {
         "src/valetkey/cli/interrupts.py",
         # Called by the event loop between two steps, so it interrupts nothing.

@@ -76,7 +76,7 @@ def test_the_metadata_is_valid(world: LocalSite, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_a_code_without_pkce(world: LocalSite, method: str) -> None:
+def test_code_flow_without_pkce_succeeds(world: LocalSite, method: str) -> None:
     with web(world, token_endpoint_auth_method=method) as session:
         url, state = session.create_authorization_url(world.authorize)
         arrived = world.arrive(url)
@@ -90,7 +90,7 @@ def test_a_code_without_pkce(world: LocalSite, method: str) -> None:
         reads(session, world)
 
 
-def test_a_code_with_pkce(world: LocalSite) -> None:
+def test_code_flow_with_pkce_succeeds(world: LocalSite) -> None:
     verifier = generate_token(48)
     with web(world, code_challenge_method="S256") as session:
         url, _ = session.create_authorization_url(world.authorize, code_verifier=verifier)
@@ -110,7 +110,7 @@ def test_another_verifier_is_the_librarys_error(world: LocalSite) -> None:
         assert refused.value.description
 
 
-def test_a_public_client_with_pkce_whose_refresh_tokens_rotate(world: LocalSite) -> None:
+def test_public_client_flow_succeeds_and_rotates_refresh_tokens(world: LocalSite) -> None:
     verifier = generate_token(48)
     with OAuth2Session(
         SPA,
@@ -134,7 +134,9 @@ def test_a_public_client_with_pkce_whose_refresh_tokens_rotate(world: LocalSite)
         assert refused.value.error == "invalid_grant"
 
 
-def test_the_address_bar_is_not_what_the_library_wants(world: LocalSite) -> None:
+def test_callback_with_an_empty_fragment_is_refused_without_spending_the_code(
+    world: LocalSite,
+) -> None:
     # The guard's empty fragment reaches no web server; pasted by hand it makes this library
     # believe in the implicit grant, and it says so without spending the code.
     with web(world) as session:
@@ -177,7 +179,7 @@ def test_denied_consent_returns_access_denied_without_a_code(world: LocalSite) -
             session.fetch_token(grant_type="authorization_code", **told)
 
 
-def test_the_password_grant(world: LocalSite) -> None:
+def test_password_flow_succeeds_with_the_right_password_only(world: LocalSite) -> None:
     with web(world) as session:
         held(session.fetch_token(username="ada", password=PASSWORD))
         reads(session, world)
@@ -187,7 +189,7 @@ def test_the_password_grant(world: LocalSite) -> None:
 
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/token"])
-def test_client_credentials_at_both_paths(world: LocalSite, path: str) -> None:
+def test_client_credentials_flow_succeeds_at_both_paths(world: LocalSite, path: str) -> None:
     with web(world, scope=None) as session:
         token = session.fetch_token(world.issuer + path, grant_type="client_credentials")
         assert (token["token_type"], token["expires_in"]) == ("bearer", 3600)
@@ -215,7 +217,7 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite)
 
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
-def test_introspection_and_revocation(world: LocalSite, client_id: str) -> None:
+def test_introspection_shows_a_token_until_it_is_revoked(world: LocalSite, client_id: str) -> None:
     with OAuth2Session(
         client_id,
         secret_of(client_id),
@@ -256,7 +258,7 @@ def brief(audience: str) -> PrivateKeyJWT:
     return PrivateKeyJWT(audience, claims={"exp": int(time.time()) + 60}, alg="ES256")
 
 
-def test_a_key_instead_of_a_secret(world: LocalSite) -> None:
+def test_private_key_jwt_flow_succeeds(world: LocalSite) -> None:
     with by_key(world, scope=READ) as session:
         held(signed_in(session, world))
         reads(session, world)

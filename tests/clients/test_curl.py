@@ -83,7 +83,7 @@ def is_a_token_response(answer: Answer) -> None:
 
 # Without a body curl sends neither length nor type; with an empty one it sends both.
 @pytest.mark.parametrize("empty_body", [(), ("--data", "")], ids=["no body", "empty body"])
-def test_the_story_of_the_query_string(
+def test_code_flow_in_the_query_string_succeeds(
     own_world: LocalSite, curl: str, empty_body: tuple[str, ...]
 ) -> None:
     world = own_world
@@ -109,7 +109,7 @@ def test_the_story_of_the_query_string(
     assert ask(curl, *post, "--header", bearer, f"{world.api}/notes").status == 200
 
 
-def test_client_credentials_open_the_clients_own_record(world: LocalSite, curl: str) -> None:
+def test_client_credentials_flow_opens_the_clients_own_record(world: LocalSite, curl: str) -> None:
     answer = ask(curl, "--request", "POST", client_credentials(world))
     is_a_token_response(answer)
     assert answer.body["scope"] == "client:read client:write"
@@ -136,7 +136,9 @@ def test_a_token_by_reference_reads_by_post_too(world: LocalSite, curl: str) -> 
 
 
 @pytest.mark.parametrize("where", ["body", "basic"])
-def test_the_same_in_the_body_and_with_basic(world: LocalSite, curl: str, where: str) -> None:
+def test_code_flow_in_the_body_and_with_basic_succeeds(
+    world: LocalSite, curl: str, where: str
+) -> None:
     code = ("--data-urlencode", f"code={code_for(world)}")
     rest = (
         "--data",
@@ -153,7 +155,7 @@ def test_the_same_in_the_body_and_with_basic(world: LocalSite, curl: str, where:
     is_a_token_response(answer)
 
 
-def test_basic_with_the_rest_in_the_query_string(world: LocalSite, curl: str) -> None:
+def test_code_flow_with_basic_and_query_string_succeeds(world: LocalSite, curl: str) -> None:
     answer = ask(
         curl, "--request", "POST", "--user", f"{WEB}:{secret_of(WEB)}",
         f"{world.token}?grant_type=authorization_code&code={code_for(world)}"
@@ -162,7 +164,7 @@ def test_basic_with_the_rest_in_the_query_string(world: LocalSite, curl: str) ->
     is_a_token_response(answer)
 
 
-def test_a_public_client_with_its_verifier_in_the_query_string(world: LocalSite, curl: str) -> None:
+def test_public_client_flow_in_the_query_string_succeeds(world: LocalSite, curl: str) -> None:
     arrived = world.arrive(
         f"{world.authorize}?response_type=code&client_id={SPA}&redirect_uri={CALLBACK}"
         "&scope=notes:read&code_challenge_method=S256"
@@ -177,7 +179,7 @@ def test_a_public_client_with_its_verifier_in_the_query_string(world: LocalSite,
     is_a_token_response(answer)
 
 
-def test_a_get_is_told_what_works(world: LocalSite, curl: str) -> None:
+def test_get_is_refused_and_post_is_named(world: LocalSite, curl: str) -> None:
     answer = ask(curl, client_credentials(world))
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 

@@ -73,7 +73,9 @@ def in_query(session: OAuth2Session, url: str, arrived: str) -> None:
 
 
 @pytest.mark.parametrize("way", [by_basic, by_auth, in_body, in_query])
-def test_a_code_without_pkce_with_the_secret_in_each_place(world: LocalSite, way: Way) -> None:
+def test_code_flow_without_pkce_succeeds_with_the_secret_in_each_place(
+    world: LocalSite, way: Way
+) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         url, state = session.authorization_url(world.authorize)
         arrived = world.arrive(url)
@@ -89,7 +91,7 @@ def test_a_code_without_pkce_with_the_secret_in_each_place(world: LocalSite, way
         reads(session, world)
 
 
-def test_a_code_with_pkce(world: LocalSite) -> None:
+def test_code_flow_with_pkce_succeeds(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         url, _ = session.authorization_url(world.authorize)
         assert "code_challenge_method=S256" in url
@@ -101,7 +103,7 @@ def test_a_code_with_pkce(world: LocalSite) -> None:
         reads(session, world)
 
 
-def test_a_public_client_with_pkce(world: LocalSite) -> None:
+def test_public_client_flow_with_pkce_succeeds(world: LocalSite) -> None:
     with OAuth2Session(SPA, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         token = session.fetch_token(
@@ -124,7 +126,7 @@ def test_another_verifier_is_the_librarys_invalid_grant(world: LocalSite) -> Non
         assert refused.value.description
 
 
-def test_the_address_as_a_browser_shows_it_is_understood_too(world: LocalSite) -> None:
+def test_callback_with_an_empty_fragment_is_accepted(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         token = session.fetch_token(
@@ -181,7 +183,7 @@ def test_a_scope_that_the_user_took_away_is_told(world: LocalSite) -> None:
         assert changed.value.new_scope == ["notes:read"]  # type: ignore[attr-defined]
 
 
-def test_the_password_grant(world: LocalSite) -> None:
+def test_password_flow_succeeds(world: LocalSite) -> None:
     client = LegacyApplicationClient(WEB, scope=" ".join(READ))
     with OAuth2Session(client=client) as session:
         token = session.fetch_token(
@@ -199,7 +201,9 @@ def test_a_wrong_password_is_the_librarys_invalid_grant(world: LocalSite) -> Non
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/token"])
 @pytest.mark.parametrize("in_body", [False, True])
-def test_client_credentials_at_both_paths(world: LocalSite, path: str, in_body: bool) -> None:
+def test_client_credentials_flow_succeeds_at_both_paths(
+    world: LocalSite, path: str, in_body: bool
+) -> None:
     with OAuth2Session(client=BackendApplicationClient(WEB)) as session:
         token = session.fetch_token(
             world.issuer + path, client_secret=SECRET, include_client_id=in_body
@@ -242,7 +246,7 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite)
     assert new[0]["refresh_token"]
 
 
-def test_a_refresh_with_basic_tells_of_itself(world: LocalSite) -> None:
+def test_refresh_with_basic_raises_token_updated(world: LocalSite) -> None:
     kept = granted(world)
     kept["expires_at"] = time.time() - 1
     with OAuth2Session(WEB, token=kept, auto_refresh_url=world.token) as session:

@@ -133,7 +133,7 @@ def certify(here: Path) -> None:
     )
 
 
-def test_requests_oauthlib_without_its_back_door(
+def test_requests_oauthlib_flow_succeeds_without_insecure_transport(
     site: Secure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OAUTHLIB_INSECURE_TRANSPORT", raising=False)
@@ -152,7 +152,7 @@ def test_requests_oauthlib_without_its_back_door(
             session.get(f"{site.api}/account".replace("https://", "http://"))
 
 
-def test_authlib(site: Secure) -> None:
+def test_authlib_flow_succeeds(site: Secure) -> None:
     verifier = generate_token(48)
     with AuthlibSession(
         WEB,
@@ -171,7 +171,7 @@ def test_authlib(site: Secure) -> None:
 
 
 @pytest.mark.parametrize("name", ["openid_client.mjs", "oauth4webapi.mjs"])
-def test_the_libraries_of_node(site: Secure, node: str, name: str) -> None:
+def test_node_flow_succeeds(site: Secure, node: str, name: str) -> None:
     with Script(node, name, {"NODE_EXTRA_CA_CERTS": site.certificate}) as script:
         library = Library(script, site).of(WEB, "basic", secret=SECRET)
         token = library.sign_in()
@@ -181,7 +181,7 @@ def test_the_libraries_of_node(site: Secure, node: str, name: str) -> None:
         assert library.step("introspect", token=token["access_token"])["active"] is True
 
 
-def test_curl_with_the_query_string_of_s12(site: Secure, curl: str) -> None:
+def test_curl_flow_succeeds_over_verified_tls_only(site: Secure, curl: str) -> None:
     secret = quote(SECRET, safe="")
     query = f"grant_type=client_credentials&client_id={WEB}&client_secret={secret}"
     url = f"{site.issuer}/token?{query}"

@@ -72,6 +72,10 @@ def test_settings_that_contradict_each_other_are_named(
         ("postgresql://a@h/x", "postgresql://a@h/y", False),
         ("postgresql://a@h:5432/x", "postgresql://a@h:5433/x", False),
         ("postgresql:///x?host=/run/one", "postgresql:///x?host=/run/two", False),
+        ("postgresql:///x?host=/run/one", "postgresql:///x?host=/run/one&application_name=b", True),
+        ("postgresql://a@h/x", "postgresql://a@h/x?options=-csearch_path%3Db", True),
+        ("postgresql://h/?dbname=x", "postgresql://h:5432/x?sslmode=require", True),
+        ("postgresql://x@h", "postgresql://h?user=x", True),
         ("postgresql://a@h/x", "sqlite:///a.db", False),
     ],
 )

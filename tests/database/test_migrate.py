@@ -97,7 +97,9 @@ def test_a_database_of_newer_software_is_refused(engine: Engine, package: Packag
         _migrate(engine, package({"0001_initial.sql": _FIRST}))
 
 
-def test_unless_the_newer_file_was_made_to_overlap(engine: Engine, package: Package) -> None:
+def test_database_of_newer_software_is_used_where_its_newer_file_may_overlap(
+    engine: Engine, package: Package
+) -> None:
     _migrate(engine, package({"0001_initial.sql": _FIRST, "0002_before_note.sql": _SECOND}))
     _migrate(engine, package({"0001_initial.sql": _FIRST}))
 

@@ -121,6 +121,31 @@ def test_a_deadlock_is_run_again(postgres_url: str) -> None:
     asyncio.run(story())
 
 
+def test_a_prepared_statement_that_a_pooler_lost_is_run_again_after_another_failure(
+    postgres_url: str,
+) -> None:
+    """The first failure may be of another kind; each is run again on its own account."""
+    runs: list[None] = []
+
+    def work(db: Connection) -> int:
+        runs.append(None)
+        if len(runs) == 1:
+            db.run("DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
+        if len(runs) == 2:
+            # As a pooler does that gives the transaction another server connection.
+            db.run("DEALLOCATE ALL")
+        return db.run(_INSERT, id=2)
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=1)
+        await engine.write(_insert(1))
+        assert await _write(engine, work) == 1
+        assert len(runs) == 3
+        await engine.close()
+
+    asyncio.run(story())
+
+
 def test_a_lock_that_is_never_released_makes_it_unavailable(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url)

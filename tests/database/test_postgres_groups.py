@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import psycopg
+import pytest
 
+from tests.support.wait import CEILING, wait_until
+from valetkey.database import postgres_pool
 from valetkey.database.engine import Connection, Row
 from valetkey.database.postgres import Postgres
 
@@ -16,6 +19,7 @@ T = TypeVar("T")
 _TABLE = "CREATE TABLE a (id BIGINT PRIMARY KEY, text TEXT NOT NULL DEFAULT '')"
 _INSERT = "INSERT INTO a (id) VALUES (:id)"
 _TRANSACTION = "SELECT txid_current()"
+_BACKEND = "SELECT pg_backend_pid()"
 
 
 async def _write(engine: Postgres, work: Callable[[Connection], T]) -> T:
@@ -147,5 +151,45 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
         deadlocks = b"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             assert raw.execute(deadlocks).fetchone() == (0,)
+
+    asyncio.run(story())
+
+
+def _others(url: str) -> int:
+    """How many connections the database has, without the one that asks."""
+    with psycopg.connect(url, autocommit=True) as db:
+        row = db.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_unused_connections_are_closed_and_opened_again(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_pool, "_UNUSED_FOR", 0.3)
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    async def story() -> None:
+        engine = await _table(postgres_url, size=4)
+        for _ in range(2):
+            gate.clear()
+            held = [asyncio.create_task(engine.scan(_holding(gate, begun))) for _ in range(2)]
+            held += [asyncio.create_task(engine.read(_holding(gate, begun)))]
+            for _ in range(3):
+                assert await asyncio.to_thread(begun.acquire, timeout=CEILING)
+            assert _others(postgres_url) >= 3
+            gate.set()
+            await asyncio.gather(*held)
+            await asyncio.to_thread(wait_until, lambda: _others(postgres_url) == 0)
+        # One that is used stays, and the others do not take turns with it.
+        await asyncio.gather(*(engine.scan(_asking(_BACKEND)) for _ in range(2)))
+        async with asyncio.timeout(CEILING):
+            while await asyncio.to_thread(_others, postgres_url) != 1:
+                for _ in range(5):
+                    await engine.read(_asking(_BACKEND))
+        await engine.close()
 
     asyncio.run(story())

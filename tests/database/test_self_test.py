@@ -14,6 +14,7 @@ import pytest
 from tests.support import postgres
 from tests.support.altering import altering
 from tests.support.pgbouncer import pooling_sessions, pooling_statements, pooling_transactions
+from valetkey.database import postgres_self_test
 from valetkey.database.connect import connect
 from valetkey.database.engine import DatabaseUnavailable, SelfTest, Timeouts
 from valetkey.database.migrate import migrate
@@ -217,12 +218,37 @@ def test_tests_that_compete_for_a_poolers_connections_all_end(migrated: str) -> 
     assert _left_behind(migrated) == []
 
 
+def test_side_that_waits_while_the_other_holds_a_connection_gives_up(
+    migrated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tests that each held a connection and waited for the other's waited for a minute."""
+    with pooling_transactions(migrated, connections=2) as url:
+        begin_second = postgres_self_test._Pair.begin_second
+        other = psycopg.connect(url)
+        begun = list[int]()
+
+        def beside_another_client(pair: postgres_self_test._Pair) -> int:
+            if not begun:
+                # It takes the connection that the first side used last.
+                other.execute("SELECT 1")
+            elif len(begun) == 1:
+                other.rollback()
+            begun.append(begin_second(pair))
+            return begun[-1]
+
+        monkeypatch.setattr(postgres_self_test._Pair, "begin_second", beside_another_client)
+        (tested,) = _test(url, timeouts=Timeouts(connect=60, statement=60, answer=20))
+        other.close()
+    assert (tested.complete, tested.pooling) == (True, "transaction")
+    assert len(begun) > 1
+
+
 def test_pooler_with_one_connection_is_refused(migrated: str) -> None:
     with (
         pooling_transactions(migrated, connections=1) as url,
         pytest.raises(DatabaseUnavailable, match="at least two server connections"),
     ):
-        _test(url, timeouts=Timeouts(answer=2))
+        _test(url, timeouts=Timeouts(answer=5))
 
 
 def test_pooler_of_statements_is_refused(migrated: str) -> None:

@@ -6,23 +6,24 @@ import os
 import shutil
 import stat
 import threading
+from itertools import count
 from pathlib import Path
 
 import apsw
 import pytest
 
 from tests.support.wait import CEILING
-from valetkey.database import sqlite
+from valetkey.database import sqlite, sqlite_connection
 from valetkey.database.engine import DatabaseUnavailable
 from valetkey.database.migrate import migrate
 from valetkey.database.sqlite import SQLite
 from valetkey.database.sqlite_connection import (
+    copy,
     create_file,
     files_of,
     open_writer,
     replace_with_backup,
     require_private,
-    sync_while_written,
 )
 from valetkey.kernel.refusal import OperatorError
 
@@ -254,32 +255,81 @@ def test_restore_beside_a_process_that_begins_or_ends(
     asyncio.run(story())
 
 
-def test_file_is_flushed_while_it_is_written(
+def _of_megabytes(path: Path) -> apsw.Connection:
+    create_file(path)
+    raw = open_writer(path, patience=CEILING)
+    raw.execute("CREATE TABLE a (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
+    raw.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+        " INSERT INTO a (id, text) SELECT i, hex(randomblob(500)) FROM n"
+    )
+    return raw
+
+
+def test_writes_meanwhile_neither_appear_in_a_copy_nor_begin_it_again(tmp_path: Path) -> None:
+    raw, pauses = _of_megabytes(tmp_path / "a.db"), list[float]()
+
+    def write(seconds: float) -> None:
+        pauses.append(seconds)
+        assert len(pauses) < 100
+        raw.execute("UPDATE a SET text = 'new' WHERE id % 100 = ?", (len(pauses),))
+        raw.execute("INSERT INTO a (text) VALUES ('new')")
+
+    copy(tmp_path / "a.db", tmp_path / "copy.db", patience=CEILING, pause=write)
+    assert len(pauses) > 2
+    made = apsw.Connection(str(tmp_path / "copy.db"))
+    assert made.execute("SELECT count(*), sum(text = 'new') FROM a").fetchall() == [(3000, 0)]
+    assert made.pragma("integrity_check") == "ok"
+    made.close()
+    raw.close()
+    assert {each.name for each in tmp_path.iterdir()} == {"a.db", "copy.db"}
+
+
+def test_each_step_is_followed_by_a_pause_until_they_took_a_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed = threading.Event()
+    raw, pauses = _of_megabytes(tmp_path / "a.db"), list[float]()
+    raw.close()
+    times = count(step=12.0)
+    monkeypatch.setattr(sqlite_connection, "monotonic", lambda: next(times))
+    copy(tmp_path / "a.db", tmp_path / "copy.db", patience=CEILING, pause=pauses.append)
+    assert pauses == [36.0, 24.0, 0.0]
 
-    def flush(_: int) -> None:
-        flushed.set()
 
+def test_closing_the_database_stops_and_removes_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, closed = threading.Event(), threading.Event()
+
+    def flush(_descriptor: int) -> None:
+        begun.set()
+        assert closed.wait(CEILING)
+
+    async def story() -> None:
+        engine = SQLite(tmp_path / "a.db")
+        copying = asyncio.create_task(engine.backup(str(tmp_path / "copy.db")))
+        await asyncio.to_thread(begun.wait, CEILING)
+        closing = asyncio.create_task(engine.close())
+        await asyncio.sleep(0)
+        closed.set()
+        with pytest.raises(DatabaseUnavailable, match="was closed"):
+            await copying
+        await closing
+        assert not (tmp_path / "copy.db").exists()
+
+    _of_megabytes(tmp_path / "a.db").close()
     monkeypatch.setattr(os, "fsync", flush)
-    file = tmp_path / "copy.db"
-    file.touch()
-    with sync_while_written(file):
-        assert flushed.wait(CEILING)
+    asyncio.run(story())
 
 
-def test_failure_to_flush_a_file_meanwhile_is_raised(
+def test_copy_that_cannot_be_flushed_is_reported_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried = threading.Event()
-
     def fail(_descriptor: int) -> None:
-        tried.set()
         raise OSError(errno.EIO, "the disk")
 
+    _of_megabytes(tmp_path / "a.db").close()
     monkeypatch.setattr(os, "fsync", fail)
-    file = tmp_path / "copy.db"
-    file.touch()
-    with pytest.raises(OSError, match="the disk"), sync_while_written(file):
-        assert tried.wait(CEILING)
+    with pytest.raises(OSError, match="the disk"):
+        copy(tmp_path / "a.db", tmp_path / "copy.db", patience=CEILING)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]

@@ -62,7 +62,7 @@ class Guarded:
                 assert not taken, cipher
             assert bool(done) is taken, cipher
 
-    def test_without_a_token_it_is_401_with_a_challenge(self, site: Site) -> None:
+    def test_request_without_a_valid_token_gets_401_with_a_challenge(self, site: Site) -> None:
         answer = site.get("/app")
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer realm=")
@@ -98,7 +98,7 @@ class Guarded:
         assert answer.status_code == self.underscores
         assert "forged" not in answer.text
 
-    def test_two_of_our_headers_do_not_pass_either(self, site: Site) -> None:
+    def test_repeated_identity_headers_of_the_caller_do_not_pass(self, site: Site) -> None:
         said = raw(
             site,
             f"Authorization: Bearer {site.token('notes:read')}",

@@ -1,4 +1,4 @@
-"""Faults of docs/how-to/operate/ten-faults.md, caused: log, alert and doctor name each."""
+"""Faults of docs/reference/ten-faults.md, caused: log, alert and doctor name each."""
 
 import os
 import re
@@ -114,7 +114,7 @@ def _site(
             yield Site(node, load, api)
 
 
-def test_full_disk(tmp_path: Path) -> None:
+def test_full_disk_raises_its_alert(tmp_path: Path) -> None:
     with mounted("24m") as disk, _site(tmp_path, database=f"sqlite:///{disk}/auth.db") as it:
         fill(disk)
         it.logs("request.unavailable", "database or disk is full")
@@ -123,7 +123,7 @@ def test_full_disk(tmp_path: Path) -> None:
         it.alerts("ValetkeyUnavailable")
 
 
-def test_frozen_database(tmp_path: Path) -> None:
+def test_frozen_database_raises_its_alert(tmp_path: Path) -> None:
     with postgres.own_server() as server:
         url = postgres.url(server, "postgres")
         with _site(tmp_path, database=url, more=_TIMEOUTS) as it, frozen(server / "data"):
@@ -132,7 +132,7 @@ def test_frozen_database(tmp_path: Path) -> None:
             it.doctor_says("connection timeout expired")
 
 
-def test_lost_standby(tmp_path: Path) -> None:
+def test_lost_standby_raises_its_alert(tmp_path: Path) -> None:
     with postgres.own_server() as server:
         url = postgres.url(server, "postgres")
         with (
@@ -148,7 +148,7 @@ def test_lost_standby(tmp_path: Path) -> None:
             raw.execute(b"SELECT pg_reload_conf()")
 
 
-def test_worker_that_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_worker_that_is_killed_repeatedly_raises_its_alert(tmp_path: Path) -> None:
     with _site(tmp_path) as it:
         for kills in range(1, 5):
             (worker,) = wait_until(it.node.workers)
@@ -160,7 +160,7 @@ def test_worker_that_is_killed_again_and_again(tmp_path: Path) -> None:
         it.alerts("ValetkeyWorkerRestarts")
 
 
-def test_mail_server_that_hangs_and_webhook_receiver_that_is_down(tmp_path: Path) -> None:
+def test_failing_mail_and_webhooks_raise_their_alerts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         more = (
             f'[mail]\nhost = "127.0.0.1"\nport = {silent.getsockname()[1]}\ntls = "none"\n'
@@ -183,7 +183,7 @@ def test_mail_server_that_hangs_and_webhook_receiver_that_is_down(tmp_path: Path
             it.alerts("ValetkeyMailFailing")
 
 
-def test_expired_certificate(tmp_path: Path) -> None:
+def test_expired_certificate_raises_its_alert(tmp_path: Path) -> None:
     here = tmp_path / "node"
     address, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
     node = Node(here)
@@ -202,7 +202,7 @@ def test_expired_certificate(tmp_path: Path) -> None:
         it.doctor_says("has expired")
 
 
-def test_hardly_any_descriptors(tmp_path: Path) -> None:
+def test_few_free_descriptors_raise_their_alert(tmp_path: Path) -> None:
     with _site(tmp_path) as it, ExitStack() as idle:
         (worker,) = it.node.workers()
         used = sum(1 for _ in Path(f"/proc/{worker}/fd").iterdir())
@@ -218,7 +218,7 @@ def test_hardly_any_descriptors(tmp_path: Path) -> None:
         it.logs("descriptors.low", '"level":"error"')
 
 
-def test_clock_an_hour_ahead(tmp_path: Path) -> None:
+def test_clock_an_hour_ahead_raises_its_alert(tmp_path: Path) -> None:
     clock = ShiftedClock(tmp_path / "clock")
     with _site(tmp_path, clock=clock) as it:
         clock.ahead = 3_600

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.test_features import shown_without
 from tests.architecture.tree import ROOT
 from tests.documents.pages import Block, text
 
@@ -23,13 +24,15 @@ _NOT_EXECUTED = {"database engine"}
 _LOOK = """
 import contextlib, io, json, sys
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from docs.generate import client_fields
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.announcements.model import Announcement
-from valetkey.authorization.announcements.storage import Announcements
+from valetkey.authorization.announcements import jobs
+from valetkey.authorization.announcements.feature import FEATURE
+from valetkey.authorization.announcements.settings import AnnouncementSettings
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.features import EVENTS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
@@ -44,6 +47,7 @@ from valetkey.cli.register.clients import as_json
 from valetkey.config.catalogue import explain
 from valetkey.authorization.portal.settings import PortalSettings, Registrants
 from valetkey.config.settings import RegistrationMode, RegistrationSettings, Settings
+from valetkey.kernel.moment import days
 from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
@@ -51,18 +55,25 @@ SECRET = "x" * 43
 CIBA = "urn:openid:params:grant-type:ciba"
 
 
-def ask(url, body=None, content="application/x-www-form-urlencoded"):
+def ask(url, body=None, content="application/x-www-form-urlencoded", **headers):
     try:
-        with urlopen(Request(url, body, {"Content-Type": content}), timeout=30) as answer:
+        request = Request(url, body, {"Content-Type": content, **headers})
+        with urlopen(request, timeout=30) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
 
 
+def printed(*arguments):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run(list(arguments))
+    return code, out.getvalue()
+
+
 def operation(servers):
     user = servers.register_user("ada", "correct horse battery staple")
     path = f"/admin/api/v1/users/{user.uid}/"
-    options.settings_of = lambda _: servers.settings
     described = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
     run(["user", "change", "ada", "--picture", "https://example.com/ada.png"])
     clear = ["user", "clear-picture", "ada"]
@@ -100,7 +111,7 @@ def field(servers, user, grace):
         "storage": getattr(metadata_of(client).openid, name) == text,
         "command": any("--software-id" in each.opts for each in create.params),
         "shown": as_json(client)[name] == text,
-        "apply": read_site(file).clients[0].given[name] == text,
+        "apply": read_site(file).clients[0].values[name] == text,
         "admin API": all(name in body for body in bodies),
         "portal": f'name="{name}"' in form.body,
         "console": "Software ID" in console.text and text in console.text,
@@ -110,14 +121,6 @@ def field(servers, user, grace):
 
 def api_field(servers, grace):
     name, text, url = "contact", "it@example.com", "https://rooms.example.com"
-    options.settings_of = lambda _: servers.settings
-
-    def printed(*arguments):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            code = run(list(arguments))
-        return code, out.getvalue()
-
     declare = ("api", "declare", "--identifier", url, "--name", "Rooms", "--json")
     made = json.loads(printed(*declare, "--contact", text)[1])
     stored = servers.write(lambda tx: tx.apis.find(made["api_id"]))
@@ -133,7 +136,7 @@ def api_field(servers, grace):
     return {
         "command": made[name] == text,
         "storage": getattr(stored, name) == text,
-        "export": read_site(file).of_features["api"][0].given[name] == text,
+        "export": read_site(file).of_features["api"][0].values[name] == text,
         "admin API": all(name in each["properties"] for each in schemas),
         "console": "Contact" in page.text and text in page.text,
         "form": f'name="{name}"' in form.body and text in form.body,
@@ -183,22 +186,53 @@ def pages(servers, grace):
 
 
 def feature(servers, grace):
-    text = "The cafeteria opens at noon."
-    published = Announcement("an_1", text, servers.clock.now())
-    servers.write(lambda tx: Announcements.of(tx).add(published))
+    text, url = "The cafeteria opens at noon.", servers.auth_url + "/admin/api/v1/announcements"
+    made = printed(
+        *("admin-token", "create", "--for", "grace", "--name", "Announcements", "--json"),
+        *("--permission", "read", "--permission", "settings"),
+    )
+    bearer = f"Bearer {json.loads(made[1])['token']}"
+    body = json.dumps({"text": text}).encode()
+    posts = [ask(url, body, "application/json", Authorization=bearer)[0] for _ in range(2)]
+    (published,) = servers.write(lambda tx: tx.events.named(["announcement.published"], 0, 9))
+    file = Path(sys.argv[1], "announcements.toml")
+    file.write_text('name = "it"\\n[[announcements]]\\ntext = "The gym is closed."\\n')
+    applied = run(["apply", str(file), "--yes"])
+    exported = printed("export")[1]
+    file.write_text('name = "it"\\n')
+    pruned = run(["apply", str(file), "--yes", "--prune"])
+    left = printed("export")[1]
+    create_welcome = ["announcement", "create", "--text", "Welcome."]
+    created = [run(create_welcome), run(create_welcome)]
     page = grace.open(servers.auth_url + "/admin/announcements")
     api = json.loads(ask(servers.auth_url + "/admin/api/v1/openapi.json")[1])
     overview = grace.open(servers.auth_url + "/")
+
+    def count():
+        return len(json.loads(printed("announcement", "list", "--json")[1]))
+
+    third = run(["announcement", "create", "--text", "Lunch is ready."])
+    until = monotonic() + 60
+    while count() > 2 and monotonic() < until:
+        sleep(0.05)
+    after = servers.clock.now() + days(91)
     return {
+        "POST of the admin API": posts == [200, 400],
+        "event of the POST": "cli" not in published.done_by,
+        "apply": applied == 0 and "The gym is closed." in exported,
+        "apply with --prune": pruned == 0 and "The gym is closed." not in left,
+        "command that publishes": created == [0, 2],
+        "job that keeps two": (third, count()) == (0, 2),
+        "sweep": servers.write(lambda tx: FEATURE.sweeps[0](tx, after)) == 2,
         "page": text in page.text,
         "navigation": 'href="/admin/announcements"' in page.body,
-        "command": "announcement publish" in names(),
+        "command": "announcement create" in names(),
         "group": group_of("announcement").help == "Publish and list announcements.",
         "event": "announcement.published" in [event.name for event in EVENTS],
         "admin API": "/announcements" in api["paths"],
         "notice": text in overview.text,
         "setting": [line.default for line in explain(servers.settings, "announcements")] == [20],
-        "settings page": 'id="announcements.shown"' in grace.open(
+        "settings page": 'id="announcements.kept"' in grace.open(
             servers.auth_url + "/admin/settings"
         ).body,
     }
@@ -213,9 +247,11 @@ def command(servers):
 
 open_to_all = Settings(
     registration=RegistrationSettings(mode=RegistrationMode.OPEN),
-    features=(PortalSettings(Registrants.EVERYONE),),
+    features=(PortalSettings(Registrants.EVERYONE), AnnouncementSettings(kept=2)),
 )
+jobs._EVERY = 0.1
 with Servers(Path(sys.argv[1]), settings=open_to_all) as servers:
+    options.settings_of = lambda _: servers.settings
     grants, back = ("authorization_code", CIBA), ("https://tv.example/cb",)
     tv = ClientMetadata("TV", grant_types=grants, redirect_uris=back)
     servers.register_client(tv, "tv", SECRET)
@@ -270,25 +306,74 @@ def _apply(block: Block, root: Path) -> None:
         path.write_text(path.read_text().replace(before, after))
 
 
+def _copy(root: Path) -> None:
+    """Copy what the blocks change and what is generated from it; times too, for the cache."""
+    for folder in ("src", "docs"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, root / folder, ignore=ignored)
+    shutil.copy2(ROOT / "pyproject.toml", root)
+
+
+def _python(root: Path, *arguments: str) -> str:
+    """Run Python on the code of the tree; return what it prints."""
+    ran = subprocess.run(
+        (sys.executable, *arguments),
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What a server of the changed tree answers."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree with all blocks, after `make docs`."""
     root = tmp_path_factory.mktemp("tree")
-    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    _copy(root)
     for _, blocks in _kinds():
         for block in blocks:
             _apply(block, root)
-    ran = subprocess.run(
-        (sys.executable, "-c", _LOOK, str(root)),
-        env={**os.environ, "PYTHONPATH": str(root / "src")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    told: dict[str, object] = json.loads(ran.stdout.splitlines()[-1])
+    _python(root, "-m", "docs.generate")
+    return root
+
+
+@pytest.fixture(scope="module")
+def seen(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What a server of the changed tree answers."""
+    printed = _python(tree, "-c", _LOOK, str(tmp_path_factory.mktemp("servers")))
+    told: dict[str, object] = json.loads(printed.splitlines()[-1])
     return told
+
+
+def test_blocks_have_the_style_of_the_tree(tree: Path) -> None:
+    titles = {block.title for _, blocks in _kinds() for block in blocks}
+    files = sorted(title for title in titles if title.endswith(".py"))
+    assert len(files) > 20
+    _python(tree, "-m", "ruff", "check", "--no-cache", *files)
+    _python(tree, "-m", "ruff", "format", "--no-cache", "--check", "--diff", *files)
+
+
+def test_new_feature_has_the_types_of_the_tree(tmp_path: Path) -> None:
+    _copy(tmp_path)
+    # Only the feature: of a change to a type of the core, mypy would check the whole tree.
+    for kind, blocks in _kinds():
+        for block in blocks if kind == "feature" else ():
+            _apply(block, tmp_path)
+    if (ROOT / ".mypy_cache").is_dir():
+        shutil.copytree(ROOT / ".mypy_cache", tmp_path / ".mypy_cache")
+    _python(tmp_path, "-m", "mypy", "src/valetkey/authorization/announcements")
+
+
+def test_new_feature_has_its_reference_after_one_run(tree: Path) -> None:
+    reference = tree / "docs/reference"
+    assert "(commands/announcement.md)" in (reference / "commands.md").read_text()
+    assert "announcement create" in (reference / "commands/announcement.md").read_text()
+    settings = (reference / "settings/look-and-documentation.md").read_text()
+    assert "### `announcements.kept`" in settings
 
 
 def test_new_grant_type_is_announced_and_served(seen: dict[str, object]) -> None:
@@ -316,6 +401,25 @@ def test_new_feature_is_served_everywhere(seen: dict[str, object]) -> None:
     feature = seen["feature"]
     assert isinstance(feature, dict)
     assert [name for name, there in feature.items() if not there] == []
+
+
+def test_feature_is_gone_with_its_package_and_its_line(tree: Path, tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    shutil.copytree(tree, root)
+    shutil.rmtree(root / "src/valetkey/authorization/announcements")
+    features = root / "src/valetkey/config/features.py"
+    features.write_text(features.read_text().replace('    "announcements",\n', ""))
+    _python(root, "-m", "docs.generate")
+    files = (
+        file
+        for folder in ("src", "docs/reference")
+        for file in (root / folder).rglob("*")
+        if file.suffix in {".py", ".html", ".json", ".md"}
+    )
+    named = re.compile(r"\bannouncement", re.IGNORECASE)
+    assert [str(file) for file in files if named.search(file.read_text())] == []
+    shown = shown_without("", tmp_path, root=root)
+    assert [place for place, page in shown.items() if named.search(page)] == []
 
 
 def test_new_command_runs(seen: dict[str, object]) -> None:

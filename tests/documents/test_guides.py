@@ -6,8 +6,7 @@ from docs.length import total, words
 from tests.documents.pages import pages, text
 
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
-_LONGEST, _LONGEST_IN_ALL = 1_000, 95_000
-_LOOKED_UP = {"docs/how-to/operate/ten-faults.md"}  # a table, of which a reader reads one row
+_LONGEST, _LONGEST_IN_ALL = 600, 90_000
 _ALERTS = "docs/how-to/operate/alerts/"
 
 
@@ -23,9 +22,9 @@ def test_guide_begins_with_a_sentence() -> None:
 
 
 def test_guides_can_be_followed_in_a_hurry() -> None:
-    long = {page: words(text(page)) for page in _guides() if page not in _LOOKED_UP}
+    long = {page: words(text(page)) for page in _guides() if page.startswith("docs/how-to/")}
     assert not {page: found for page, found in long.items() if found > _LONGEST}
-    assert total("tutorials", "how-to", "reference") < _LONGEST_IN_ALL
+    assert total("tutorials", "how-to", "reference") <= _LONGEST_IN_ALL
 
 
 def test_guides_show_pages_with_a_description() -> None:

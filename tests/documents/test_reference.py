@@ -13,13 +13,16 @@ BY_HAND = {
     "health.md",
     "helm-chart.md",
     "import-file.md",
+    "keycloak.md",
     "log.md",
     "object-api.md",
     "openid-certification.md",
     "openid-requirements.md",
     "scim.md",
     "sdk.md",
+    "security-events.md",
     "sign-in-providers.md",
+    "ten-faults.md",
     "webhooks.md",
 }
 

@@ -1,5 +1,8 @@
-"""The SDK's reference page names everything public, and what it shows runs."""
+"""The SDK's reference page names everything public; what it and the docstrings show runs."""
 
+import doctest
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from tests.documents.pages import Block, blocks, text
 from tests.sdk.adapters.django_site import urlpatterns
 from valetkey import sdk
+from valetkey.sdk.testing import trusted
 
 CONFIGURED = urlpatterns  # Django's REST framework is imported by configured sites only
 PAGE = "docs/reference/sdk.md"
@@ -23,3 +27,18 @@ def test_what_the_page_shows_runs(block: Block) -> None:
     names: dict[str, Any] = {}
     exec(compile(block.code, PAGE, "exec"), names)
     assert names.keys() & {"app", "gate", "issuer", "Notes", "client"}
+
+
+@pytest.mark.parametrize("shown", [sdk.Gate, sdk.Protection, sdk.Caller, sdk.Issuer, trusted])
+def test_first_things_of_the_sdk_have_an_example(shown: type | Callable[..., object]) -> None:
+    assert ">>>" in (shown.__doc__ or "")
+
+
+def test_examples_of_docstrings_return_what_they_show() -> None:
+    names = sorted({getattr(sdk, name).__module__ for name in sdk.__all__})
+    ran = [
+        doctest.testmod(sys.modules[name], optionflags=doctest.ELLIPSIS)
+        for name in (*names, trusted.__module__)
+    ]
+    assert sum(each.attempted for each in ran) > 20
+    assert not sum(each.failed for each in ran)

@@ -128,3 +128,19 @@ def _in_catalogue(word: re.Pattern[str] = _WORD) -> Iterator[str]:
 def _blank(code: re.Match[str]) -> str:
     """Replace code; its line breaks stay, so that line numbers are right."""
     return "\n" * code[0].count("\n") or "code"
+
+
+# An extra of what is installed is found without a release; the package itself is not.
+_UNRELEASED = re.compile(r"pip install [^`\n]*(?<![\w./'-])valetkey(?![\w\[-])")
+
+
+def test_no_page_installs_valetkey_from_a_registry() -> None:
+    texts = {str(page): text(page) for page in pages()}
+    texts |= {
+        file.name: file.read_text(encoding="utf-8")
+        for file in (ROOT / "src/valetkey/authorization/apis/frameworks").iterdir()
+    }
+
+    assert {
+        name: _UNRELEASED.findall(it) for name, it in texts.items() if _UNRELEASED.search(it)
+    } == {}

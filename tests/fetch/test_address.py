@@ -27,21 +27,21 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("text", INSIDE)
-def test_what_leads_inside_is_not_reached(text: str) -> None:
+def test_private_addresses_are_refused(text: str) -> None:
     address = read_address(text)
     assert address is not None
     assert not may_be_reached(address)
 
 
 @pytest.mark.parametrize("text", OUTSIDE)
-def test_what_is_out_in_the_world_is_reached(text: str) -> None:
+def test_public_addresses_are_reached(text: str) -> None:
     address = read_address(text)
     assert address is not None
     assert may_be_reached(address)
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "fe80::1%eth0", "1.1.1.1/32"])
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_text_that_is_no_address_gives_none(text: str) -> None:
     assert read_address(text) is None
 
 

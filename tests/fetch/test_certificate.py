@@ -27,11 +27,11 @@ def certificate(until: datetime) -> bytes:
     return made.public_bytes(serialization.Encoding.PEM)
 
 
-def test_its_end_is_told_to_the_second() -> None:
+def test_expiry_of_a_certificate_is_exact_to_the_second() -> None:
     until = datetime(2027, 3, 4, 5, 6, 7, tzinfo=UTC)
     assert expiry_of(certificate(until)) == int(until.timestamp())
 
 
-def test_what_is_none_has_no_end() -> None:
+def test_invalid_certificate_has_no_expiry() -> None:
     for text in (b"", b"\0", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         assert expiry_of(text) is None

@@ -28,7 +28,9 @@ def test_a_keyring_is_what_its_text_says() -> None:
     assert again.text() == first.text()
     sealed = first.sealer.seal(b"x", "c", SYSTEM.random)
     assert again.sealer.open(sealed, "c") == b"x"
-    assert again.fingerprint_key.of("p", "x") == first.fingerprint_key.of("p", "x")
+    assert again.fingerprint_key.fingerprint("p", "x") == first.fingerprint_key.fingerprint(
+        "p", "x"
+    )
 
 
 def test_one_line_between_semicolons_is_a_keyring_too() -> None:

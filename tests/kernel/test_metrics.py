@@ -68,7 +68,7 @@ def test_durations_beyond_the_bound_have_no_outcome() -> None:
     assert dict(durations.samples())[OTHER, OTHER] == [1, 0, 0.5]
 
 
-def test_outcomes_of_responses() -> None:
+def test_outcome_of_a_response_follows_from_its_status() -> None:
     outcomes = [outcome_of(status) for status in (200, 304, 404, 500, 503, 504)]
     assert outcomes == ["ok", "ok", "refused", "failed", "unavailable", "failed"]
 

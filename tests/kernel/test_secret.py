@@ -100,11 +100,15 @@ def test_an_id_has_a_prefix_and_128_bits() -> None:
 
 def test_a_fingerprint_needs_the_key_and_the_purpose() -> None:
     key, other = FingerprintKey(b"k" * 32), FingerprintKey(b"l" * 32)
-    prints = {key.of("code", "x"), other.of("code", "x"), key.of("session", "x")}
-    prints |= {key.of("code", "y"), key.of("code", "\ud800")}
+    prints = {
+        key.fingerprint("code", "x"),
+        other.fingerprint("code", "x"),
+        key.fingerprint("session", "x"),
+    }
+    prints |= {key.fingerprint("code", "y"), key.fingerprint("code", "\ud800")}
     assert len(prints) == 5
     assert all(len(fingerprint) == 43 for fingerprint in prints)
-    assert key.of("code", "x") == key.of("code", "x")
+    assert key.fingerprint("code", "x") == key.fingerprint("code", "x")
     assert "kkk" not in repr(key)
     with pytest.raises(ValueError, match="32 bytes"):
         FingerprintKey(b"short")

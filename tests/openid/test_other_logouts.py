@@ -25,7 +25,7 @@ def sign_out(rp: RelyingParty, person: UserAgent, hint: str) -> Page:
     return person.submit(page, "sign-out")
 
 
-def test_the_back_channel_hears_of_it_before_the_person_is_sent_on(op: Provider) -> None:
+def test_back_channel_logout_is_sent_before_the_user_is_redirected(op: Provider) -> None:
     with pages() as it:
         it.at["/logout"] = LiesThere()
         rp = op.register(

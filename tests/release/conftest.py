@@ -1,5 +1,6 @@
-"""The files of the last commit: those of `make package`, or else built once."""
+"""The files of the last commit: those of `make package`, or else built once per run."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -16,7 +17,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Return everything of a release of the last commit but bill of materials and image."""
     if folder := os.environ.get("VALETKEY_PACKAGE"):
         return sorted(path for path in Path(folder).iterdir() if not path.name.endswith(LATER))
-    return build(ROOT, tmp_path_factory.mktemp("dist"))
+    # The folder of the run: tests of these files are spread over its processes.
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    files, whole = run / "release-files", run / "release-files-whole"
+    with (run / "release-files-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            build(ROOT, files)
+            whole.touch()
+    return sorted(files.iterdir())
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,8 @@ def alone(more: Mapping[str, str] | None = None) -> Mapping[str, str]:
 
 
 def packages_of(install: str) -> Sequence[str]:
-    """Return what a printed `pip install …` installs, without Valetkey itself."""
+    """Return what a printed `pip install …` installs, without Valetkey and its SDK."""
     words = install.split()
     assert words[:2] == ["pip", "install"], install
-    return [word for word in words[2:] if not word.startswith("valetkey")]
+    ours = ("valetkey", "./release/sdk")
+    return [word for word in words[2:] if not word.startswith(ours)]

@@ -34,7 +34,7 @@ def test_two_builds_of_a_commit_are_the_same(built: list[Path], tmp_path: Path) 
     assert checksums(build(ROOT, tmp_path)) == checksums(built)
 
 
-def test_refuses_with_every_reason(tmp_path: Path) -> None:
+def test_release_is_refused_with_every_reason(tmp_path: Path) -> None:
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     for name in ("pyproject.toml", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)

@@ -15,12 +15,17 @@ from tests.reliability.acknowledged.aborts import aborted_transactions
 from tests.reliability.acknowledged.backups import backups_under_load
 from tests.reliability.acknowledged.everything import killed_everything
 from tests.reliability.acknowledged.failover import asynchronous_failover, failover
+from tests.reliability.acknowledged.second_place import burnt_machines
 from tests.reliability.acknowledged.workers import killed_workers, killed_workers_on_postgres
 from tests.reliability.acme import certificates
 from tests.reliability.broken_servers import broken_servers
 from tests.reliability.changes import no_failure, replaced, wait_for_more
 from tests.reliability.clock_jumps import clock_jumps, clock_jumps_on_postgres, skewed_nodes
 from tests.reliability.cluster.experiments import CLUSTER
+from tests.reliability.cluster.upgrades import (
+    major_upgrades_of_postgresql,
+    rolling_upgrades_behind_haproxy,
+)
 from tests.reliability.credentials import rotated_credentials
 from tests.reliability.derived import DERIVED
 from tests.reliability.faults.exhaustion import exhausted_resources
@@ -158,6 +163,8 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         killed_everything: (1, 50),
         rolling_restarts: (1, 20),
         rolling_upgrades: (0, 5),
+        rolling_upgrades_behind_haproxy: (0, 4),
+        major_upgrades_of_postgresql: (0, 3),
         restarts_on_a_kept_socket: (1, 20),
         reloads: (1, 20),
         frozen_database: (1, 20),
@@ -177,6 +184,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         skewed_nodes: (2, 100),
         aborted_transactions: (5, 200),
         backups_under_load: (1, 10),
+        burnt_machines: (1, 10),
         anonymous_growth: (2_000, 500_000),
         exhausted_resources: (1, 8),
         slow_clients: (30, 2_000),

@@ -87,6 +87,15 @@ class Findings:
         """Whether something was checked, and no promise was broken."""
         return self.checked > 0 and not (self.stale or self.resurrected or self.lost or self.twice)
 
+    def add(self, other: "Findings") -> None:
+        """Add what was found in another history."""
+        self.checked += other.checked
+        self.stale += other.stale
+        self.resurrected += other.resurrected
+        self.lost += other.lost
+        self.twice += other.twice
+        self.longest = max(self.longest, other.longest)
+
     def __str__(self) -> str:
         """Return the counts for a row of the table."""
         longest = f", the last one {self.longest:.2f} s after" if self.longest > 0 else ""

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
 from tests.stories.processes.serving import REGISTER, kill_together
+from tests.support.processes import workers
 from tests.support.wait import CEILING
 
 DRAIN = 2
@@ -81,7 +82,7 @@ class Node:
             passed = (self._listening.fileno(),)
             command = (sys.executable, "-c", _ACTIVATED, str(passed[0]), *command)
         command = (*self.under, *command)
-        environment = self._environment()
+        environment = self.variables()
         imports = self.as_installed or self.under or passed or "PYTHONPATH" in environment
         with (self.here / "log").open("ab") as log:
             self.process = (subprocess.Popen if imports else Running)(
@@ -102,7 +103,7 @@ class Node:
         done = subprocess.run(
             self._command,
             cwd=self.here,
-            env=self._environment(),
+            env=self.variables(),
             capture_output=True,
             text=True,
             timeout=CEILING,
@@ -111,7 +112,8 @@ class Node:
         assert done.returncode, done.stdout
         return done.stderr
 
-    def _environment(self) -> Mapping[str, str]:
+    def variables(self) -> Mapping[str, str]:
+        """Return the environment of its programs."""
         source = {"PYTHONPATH": str(self.source)} if self.source else {}
         drain = {"VALETKEY__SERVING__DRAIN": f"{self.drain}"}
         return {**clean_environment(), **source, **drain, **self.environment}
@@ -136,12 +138,7 @@ class Node:
     def workers(self) -> list[int]:
         """The processes that answer."""
         assert self.process is not None
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [
-            int(pid)
-            for pid in listed.split()
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "valetkey-worker"
-        ]
+        return workers(self.process.pid)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 API = "http://127.0.0.1:8401"
 SECRET = "vk_cs_between-the-two-servers"
 
+_ROUNDS = 8
+
 
 @dataclass
 class Clock:
@@ -71,11 +73,13 @@ class Issuer:
     async def stop(self) -> None:
         assert self._server is not None
         self._server.close()
-        # A connection that was accepted a moment ago has no writer yet.
-        await asyncio.sleep(0)
-        for serving in tuple(self._serving):
-            serving.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        # A connection that was accepted a moment ago is served some rounds of the event loop later,
+        # and its client closes it some rounds after that.
+        for _ in range(_ROUNDS):
+            await asyncio.sleep(0)
+            for serving in tuple(self._serving):
+                serving.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
         self._server = None
 
     @contextlib.asynccontextmanager

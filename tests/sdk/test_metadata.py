@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
+from valetkey.sdk.protect import metadata_document, metadata_path, metadata_url
 
 HOME = "/.well-known/oauth-protected-resource"
 

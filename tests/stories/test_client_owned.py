@@ -76,7 +76,7 @@ def test_each_app_has_objects_of_its_own(servers: Servers) -> None:
     assert _call(servers, "DELETE", path, shop).status_code == 204
 
 
-def test_it_has_to_be_asked_for_and_registered_for(servers: Servers) -> None:
+def test_scope_of_client_objects_must_be_registered_and_requested(servers: Servers) -> None:
     for path in ("/token", "/oauth/token"):
         unasked = _asked(servers, "shop", path)
         assert unasked["scope"] == "client:read client:write"
@@ -95,7 +95,7 @@ def test_it_has_to_be_asked_for_and_registered_for(servers: Servers) -> None:
             assert _asked(servers, client, path, scope=scope)["error"] == "invalid_scope"
 
 
-def test_no_person_is_asked_for_it_and_none_can_give_it(servers: Servers) -> None:
+def test_users_cannot_grant_scopes_of_client_objects(servers: Servers) -> None:
     ada = UserAgent(servers.auth_url)
     url = f"{servers.auth_url}/oauth/authorize?client_id=every&redirect_uri={_CALLBACK}"
     for response_type in ("code", "token"):
@@ -140,13 +140,13 @@ def test_an_app_alone_reaches_nothing_of_a_person(servers: Servers) -> None:
         assert _call(servers, "GET", path, token).status_code == 403
 
 
-def test_who_may_not_call_alone_cannot_be_registered_for_it(servers: Servers) -> None:
+def test_scope_of_client_objects_requires_client_credentials(servers: Servers) -> None:
     metadata = ClientMetadata("X", redirect_uris=(_CALLBACK,), scopes=("stock:read",))
     with pytest.raises(ValueError, match="client_credentials"):
         servers.register_client(metadata, "x", _SECRET)
 
 
-def test_both_documents_say_whose_it_is(servers: Servers) -> None:
+def test_documentation_says_that_objects_belong_to_clients(servers: Servers) -> None:
     said = requests.get(f"{servers.api_url}/v2/openapi.json", timeout=60).json()
     flows = said["components"]["securitySchemes"]["oauth2"]["flows"]
     own = flows["clientCredentials"]["scopes"]

@@ -18,7 +18,11 @@ from tests.support.wait import until_found
 from valetkey.authorization.actions.admin.permissions import CommandLine
 from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.app import build as composition
-from valetkey.authorization.app.foundation import Foundation, build_foundation, prepare
+from valetkey.authorization.app.foundation import (
+    Foundation,
+    build_foundation,
+    prepare_opened,
+)
 from valetkey.authorization.authentication.password import PasswordSignIn, hash_password
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Server
@@ -284,7 +288,7 @@ class Harness(Caller):
         session = Session(session_id, uid, now, ("pwd",), "Firefox", now, now, until, None)
         voucher = Voucher(
             VoucherKind.CODE,
-            key.of(CODE, text),
+            key.fingerprint(CODE, text),
             client_id,
             fresh_id("gr", random),
             payload.encode(),
@@ -352,14 +356,14 @@ async def harness(
     server = settings.authorization
     server = replace(server, database=database or server.database, url=url or server.url)
     settings = replace(settings, authorization=server)
-    await prepare(settings, runtime)
-    app = await composition.build(settings, runtime, scopes)
     foundation = build_foundation(settings, runtime, scopes)
-    it = Harness(app, foundation, clock, settings, ignored_events)
-    await populate(it)
-    page = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-    it.earlier_events = frozenset(event.id for event in page)
     try:
+        await prepare_opened(foundation)
+        app = await composition.build(settings, runtime, scopes)
+        it = Harness(app, foundation, clock, settings, ignored_events)
+        await populate(it)
+        page = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
+        it.earlier_events = frozenset(event.id for event in page)
         if background:
             async with app.running():
                 yield it

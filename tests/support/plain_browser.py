@@ -82,6 +82,8 @@ class Browser:
     address: str = "192.0.2.7"
     host: str = "auth.example"
     scheme: str = "https"
+    #: The Accept-Language header of all requests; "" for none.
+    language: str = ""
 
     async def send(
         self,
@@ -92,6 +94,8 @@ class Browser:
         cookies: bool = True,
     ) -> Answer:
         sent = {"host": self.host, **(headers or {})}
+        if self.language:
+            sent.setdefault("accept-language", self.language)
         if self.cookies and cookies:
             sent["cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         if method == "POST":

@@ -23,6 +23,7 @@ from types import MappingProxyType
 
 import psycopg
 
+from tests.support.processes import children
 from valetkey.cli import interrupts
 
 _FOLDER = "VALETKEY_TEST_POSTGRES"
@@ -159,6 +160,23 @@ def own_server(more: Mapping[str, str] = _NOTHING) -> Generator[Path]:
 
 
 @contextmanager
+def newest() -> Generator[Path]:
+    """Use the programs of PostgreSQL 18 until the block ends; yield their folder."""
+    before, folder = os.environ.get(_PROGRAMS), _newest()
+    os.environ[_PROGRAMS] = str(folder)
+    try:
+        found = binaries()
+        assert found is not None
+        yield found
+    finally:
+        if before is None:
+            del os.environ[_PROGRAMS]
+        else:
+            os.environ[_PROGRAMS] = before
+        shutil.rmtree(folder)
+
+
+@contextmanager
 def standby(primary: Path, name: str) -> Generator[Path]:
     """The folder of a streaming standby called `name` of the server in the folder `primary`."""
     with tempfile.TemporaryDirectory(prefix="vk-pg-", dir="/tmp") as made:
@@ -190,8 +208,7 @@ def promote(data: Path) -> None:
 def processes(data: Path) -> Sequence[int]:
     """Return the postmaster and all its children."""
     postmaster = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    return (postmaster, *map(int, children))
+    return (postmaster, *children(postmaster))
 
 
 def kill(data: Path) -> None:

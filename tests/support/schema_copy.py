@@ -7,6 +7,7 @@ commands and servers that tests start apply the migrations themselves, as do tes
 
 import asyncio
 import fcntl
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
@@ -30,6 +31,8 @@ migrated = migrate.apply_missing
 _migrate = migrate.migrate
 _read = migrate.find
 _known: dict[str, Sequence[str]] = {}
+_copying = threading.Lock()
+"""The migrated database in memory is read by one thread at a time."""
 _IS_EMPTY = (
     b"SELECT NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = 'public') AND NOT EXISTS ("
     b"SELECT 1 FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase"
@@ -94,21 +97,24 @@ async def _copy_or_migrate(engine: Engine, package: str) -> None:
 
 def _fill_if_empty(path: Path, package: str) -> None:
     """Copy the pages of a migrated database, in a fraction of the time of its statements."""
-    with closing(apsw.Connection(str(path))) as raw, closing(apsw.Connection(":memory:")) as made:
+    with closing(apsw.Connection(str(path))) as raw:
         if not raw.execute("SELECT 1 FROM sqlite_master").fetchall():
-            made.deserialize("main", _migrated(package))
             # Another process may be writing, whose migration is then the one that counts.
-            with suppress(apsw.BusyError), raw.backup("main", made, "main") as copy:
+            with (
+                _copying,
+                suppress(apsw.BusyError),
+                raw.backup("main", _made(package), "main") as copy,
+            ):
                 copy.step()
 
 
 @cache
-def _migrated(package: str) -> bytes:
-    """Return the pages of a migrated database."""
-    with closing(apsw.Connection(":memory:")) as raw:
-        for statement in _known[package]:
-            raw.execute(statement)
-        return raw.serialize("main")
+def _made(package: str) -> apsw.Connection:
+    """Return a migrated database in memory."""
+    made = apsw.Connection(":memory:")
+    for statement in _known[package]:
+        made.execute(statement)
+    return made
 
 
 def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:

@@ -9,6 +9,7 @@ import sys
 import traceback
 from typing import Any
 
+from valetkey.database.identity import CHANGE_TOKEN_STATE
 from valetkey.database.sqlite_connection import SQLiteConnection
 
 violations: list[str] = []
@@ -39,7 +40,6 @@ _HARMLESS = re.compile(
 )
 # What tests do with a store directly, no server does. No server uses a database that is filled.
 _TEST = re.compile(r"/tests/|/valetkey/testing/|/database/copying\.py")
-_STATE = "UPDATE token_state SET number = number + 1 WHERE id = 1"
 
 _changed: dict[int, str] = {}
 
@@ -66,7 +66,7 @@ def watch() -> None:
         return rows
 
     def told(connection: Any, sql: str, /) -> None:
-        if sql == _STATE:
+        if sql == CHANGE_TOKEN_STATE:
             _changed.pop(id(connection), None)
         at_commit(connection, sql)
 

@@ -168,7 +168,7 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert lines(told)[-1]["count"] == 3
 
 
-def test_no_request_is_told_above_info() -> None:
+def test_requests_are_not_logged_at_level_warning() -> None:
     told = told_at("warning")
     access = log.AccessLog()
     access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))

@@ -56,7 +56,7 @@ def test_abandoned_work_counts_until_it_is_done() -> None:
         asyncio.run(main())
 
 
-def test_it_is_full_while_all_threads_and_places_are_taken() -> None:
+def test_offload_is_full_while_all_threads_and_places_are_taken() -> None:
     door = threading.Event()
 
     async def main() -> None:

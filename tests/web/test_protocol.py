@@ -281,7 +281,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
 
 def test_an_application_that_fails_altogether_is_answered_for() -> None:
     class Broken(RoutedApp):
-        async def answer(self, asked: IncomingRequest) -> None:
+        async def answer(self, incoming: IncomingRequest) -> None:
             raise RuntimeError("canary")
 
     app = Broken((), runtime=RUNTIME, refuse=refuse, hosts=())

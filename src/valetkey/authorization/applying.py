@@ -18,15 +18,15 @@ from valetkey.kernel.secret import Secret
 
 
 class DeclaredEntry(Struct, frozen=True):
-    """An entry of the file: its position, its values, and its secret separately."""
+    """An entry of the file: its path such as `clients[2]`, its values, its secret separately."""
 
-    place: str
-    given: Mapping[str, object]
+    path: str
+    values: Mapping[str, object]
     secret: Secret | None
 
     def text(self, key: str) -> str:
         """Return the value of `key` as text, "" if it is absent."""
-        return str(self.given.get(key, ""))
+        return str(self.values.get(key, ""))
 
 
 class Action(StrEnum):
@@ -105,7 +105,7 @@ def read_texts(value: object) -> tuple[str, ...]:
 
 
 def read_boolean(value: object) -> bool:
-    """Return a boolean."""
+    """Return the boolean of a declaration; InvalidDeclaredValue for anything else."""
     if not isinstance(value, bool):
         raise InvalidDeclaredValue("write true or false")
     return value
@@ -182,18 +182,18 @@ class InvalidEntry(Exception):
         self.problems = tuple(problems)
 
 
-def invalid_entry(wanted: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
+def invalid_entry(entry: DeclaredEntry, faults: Sequence[MetadataError]) -> InvalidEntry:
     """Return the faults that an operation found, at their places in the file."""
-    return InvalidEntry([_problem(wanted, fault) for fault in faults])
+    return InvalidEntry([_problem(entry, fault) for fault in faults])
 
 
-def _problem(wanted: DeclaredEntry, fault: MetadataError) -> Problem:
+def _problem(entry: DeclaredEntry, fault: MetadataError) -> Problem:
     name, _, number = fault.field.partition("/")
-    listed = wanted.given.get(name)
+    listed = entry.values.get(name)
     if not number.isdigit() or not isinstance(listed, tuple):
-        return Problem(f"{wanted.place}.{fault.field}", "it is not accepted", fault.detail)
+        return Problem(f"{entry.path}.{fault.field}", "it is not accepted", fault.detail)
     # Counted from one, like the tables of the file.
-    place = f"{wanted.place}.{name}[{int(number) + 1}]"
+    place = f"{entry.path}.{name}[{int(number) + 1}]"
     value = cast("tuple[str, ...]", listed)[int(number)]
     return Problem(place, f"{quoted(value)} is not valid", fault.detail)
 

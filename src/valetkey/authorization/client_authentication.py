@@ -142,7 +142,7 @@ class SecretUses:
         self._noted: dict[str, Instant] = {}
         self._waiting: dict[str, Instant] = {}
 
-    def note(self, secret_id: str, now: Instant) -> None:
+    def record(self, secret_id: str, now: Instant) -> None:
         """Record a use of this secret at `now`."""
         if self._noted.get(secret_id, 0) > now - EVERY:
             return
@@ -219,8 +219,8 @@ class ClientAuthentication:
         self._keys = keys
         self._shared = shared
 
-    async def authenticate(self, presented: Presented, place: str) -> Authenticated:
-        """Return the client that sent the request from `place`, an address prefix.
+    async def authenticate(self, presented: Presented, address_prefix: str) -> Authenticated:
+        """Return the client that sent the request from `address_prefix`.
 
         Refused with `invalid_client` in the same words for every failure, `invalid_request` for two
         methods at once, and `slow_down` for a failure after too many from one place.
@@ -252,7 +252,7 @@ class ClientAuthentication:
                 client is not None
                 and isinstance(verdict, Refusal)
                 and verdict.check in _WORTH_NEW_KEYS
-                and self._may_fetch_again(client_id, place, now)
+                and self._may_fetch_again(client_id, address_prefix, now)
             ):
                 client = await self._with_new_keys(client, now)
                 verdict = await self._judge(method, presented, client)
@@ -262,10 +262,10 @@ class ClientAuthentication:
             verdict = not_proven("disabled", "an enabled client", "a disabled one")
         if isinstance(verdict, Refusal) or client is None:
             refusal = verdict if isinstance(verdict, Refusal) else not_proven("unknown")
-            wait = self._count(client_id, place, now)
-            told = wait or self._recorded(refusal, client or _UNKNOWN_CLIENT)
+            wait = self._count(client_id, address_prefix, now)
+            answer = wait or self._recorded(refusal, client or _UNKNOWN_CLIENT)
             # Recorded for the developers of the client.
-            raise Refused(replace(told, about="" if client is None else client.id))
+            raise Refused(replace(answer, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
 
     async def authenticate_again(self, presented: Presented, place: str) -> Authenticated:
@@ -301,7 +301,7 @@ class ClientAuthentication:
         # An unauthenticated request must not cause a fetch for a client that needs no keys.
         if method.needs_keys and client.authentication_method == method.name:
             keys = await self._keys.signing(client, presented.now)
-        means = ProofInputs(keys, self._fingerprints, self._shared.of, self._uses.note)
+        means = ProofInputs(keys, self._fingerprints, self._shared.live_secrets, self._uses.record)
         return method.proves(presented, client, means)
 
     def _recorded(self, refusal: Refusal, client: Client) -> Refusal:
@@ -443,7 +443,7 @@ class VerifiedSecrets:
         if named is not None and named != client.id:
             return None
         for secret_id in live:
-            self._uses.note(secret_id, now)
+            self._uses.record(secret_id, now)
         metrics.CACHE.add("client_secrets", "hit")
         return proven
 

@@ -10,13 +10,14 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.search import summary
-from valetkey.authorization.actions.inspection.check import Finding, Level, Site
+from valetkey.authorization.actions.inspection.check import Finding, Installation, Level
 from valetkey.authorization.actions.inspection.inspector import in_database
 from valetkey.authorization.actions.inspection.machine import (
     DatabaseOf,
@@ -25,12 +26,13 @@ from valetkey.authorization.actions.inspection.machine import (
     of_database,
 )
 from valetkey.authorization.actions.users import username_fault
-from valetkey.authorization.app.checks import check_grant_types, check_scopes
+from valetkey.authorization.app.foundation import check_grant_types, check_scopes
 from valetkey.authorization.app.parts import brand_of, geo_database_of
 from valetkey.authorization.authentication.places import open_geo_database
 from valetkey.authorization.feature import NeededServer
 from valetkey.authorization.features import CHECKS, FEATURES
 from valetkey.authorization.model.user import User
+from valetkey.authorization.storage.revision import token_state
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.cli.register.store import SCHEMAS, foundation_without_setup, is_begun, open_database
 from valetkey.config import rules
@@ -38,11 +40,12 @@ from valetkey.config.agreement import Problem, missing_files, servers
 from valetkey.config.load import OperatorErrors
 from valetkey.config.paths import certificate_files, database_file
 from valetkey.config.settings import ServerSettings, Settings
+from valetkey.database import identity
+from valetkey.database.connect import connect
 from valetkey.database.copying import copy_of
 from valetkey.database.engine import Connection, DatabaseUnavailable, Engine, SelfTest
-from valetkey.database.identity import is_missing
+from valetkey.database.identity import check_writable, is_missing, is_standby
 from valetkey.database.migrate import applied, find, migrate
-from valetkey.database.watch import check_writable
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
@@ -139,7 +142,7 @@ def from_shared(finding: Finding, *, console: bool = True) -> CheckResult:
     row = finding.condition
     advice = " ".join(part for part in (finding.fix, finding.command) if part)
     return CheckResult(
-        row.level, finding.about, finding.found, advice, row.name, row.page, console=console
+        row.level, finding.about, finding.sentence, advice, row.name, row.page, console=console
     )
 
 
@@ -250,6 +253,8 @@ async def databases(settings: Settings) -> AsyncIterator[CheckResult]:
             if name == "authorization":
                 for finding in await _own(settings):
                     yield finding
+                async for finding in replicas(settings):
+                    yield finding
             else:
                 for each in await _other(settings, name, server):
                     yield from_shared(each, console=False)
@@ -270,8 +275,10 @@ def _shown(health: DatabaseHealth) -> CheckResult:
 async def _own(settings: Settings) -> Sequence[CheckResult]:
     foundation = foundation_without_setup(settings)
     try:
-        site = Site(settings, foundation.keyring, foundation.roles, SYSTEM.now())
-        found = await foundation.store.scan(partial(in_database, site=site, of_features=CHECKS))
+        installation = Installation(settings, foundation.keyring, foundation.roles, SYSTEM.now())
+        found = await foundation.store.scan(
+            partial(in_database, installation=installation, of_features=CHECKS)
+        )
         return [
             *(from_shared(each) for each in found),
             *await usernames(foundation.store, settings),
@@ -290,6 +297,71 @@ async def _other(settings: Settings, name: str, server: ServerSettings) -> Seque
         return await engine.scan(read_state)
     finally:
         await engine.close()
+
+
+_REPLICA_PAGE = "how-to/operate/three-machines"
+_REPLAYS_WITHIN = 2.0
+
+
+class _ReplicaState(NamedTuple):
+    """What a check of a replica compares; `is_replica` says whether it replays another server."""
+
+    database: str
+    number: int
+    is_replica: bool
+
+
+def _replica_state(db: Connection) -> _ReplicaState:
+    seen = identity.find(db)
+    return _ReplicaState("" if seen is None else seen.database, token_state(db), is_standby(db))
+
+
+async def replicas(settings: Settings) -> AsyncIterator[CheckResult]:
+    """Check each replica: reachable, of this database, and not behind."""
+    server = settings.authorization
+    if not server.replicas or database_file(settings, server) is not None:
+        return
+    primary = open_database(settings, server)
+    try:
+        for url in server.replicas:
+            about = f"replica {rules.DATABASE.show(url)}"
+            try:
+                yield await _judge_replica(settings, primary, url, about)
+            except (DatabaseUnavailable, OperatorError) as reason:
+                fix = "Requests go on with the primary. Start it, or correct authorization.replicas"
+                yield warning(about, str(reason), fix, _REPLICA_PAGE)
+    finally:
+        await primary.close()
+
+
+async def _judge_replica(settings: Settings, primary: Engine, url: str, about: str) -> CheckResult:
+    replica = connect(
+        url,
+        directory=settings.source.directory,
+        pool_size=1,
+        begins=False,
+        timeouts=settings.database.timeouts,
+    )
+    try:
+        # Only what had ended by now is waited for.
+        expected = await primary.read(_replica_state)
+        until = monotonic() + _REPLAYS_WITHIN
+        while (found := await replica.read(_replica_state)).number < expected.number:
+            if found.database != expected.database or monotonic() >= until:
+                break
+            await asyncio.sleep(0.1)
+    finally:
+        await replica.close()
+    if found.database != expected.database:
+        fix = "It never answers. Correct authorization.replicas"
+        return error(about, "it has another database", fix, _REPLICA_PAGE)
+    if not found.is_replica:
+        fix = "It relieves no other server: name a standby in authorization.replicas"
+        return warning(about, "it is a primary", fix, _REPLICA_PAGE)
+    if found.number < expected.number:
+        fix = "The primary answers meanwhile. See its log, its disk and the network"
+        return warning(about, f"it is more than {_REPLAYS_WITHIN:.0f} s behind", fix, _REPLICA_PAGE)
+    return ok(about, "It has replayed every revocation.")
 
 
 _PER_PAGE = 500
@@ -407,10 +479,10 @@ async def _issuer(settings: Settings, context: ssl.SSLContext) -> CheckResult:
     path = "/.well-known/oauth-authorization-server"
     try:
         answer = await asyncio.to_thread(send_request, "GET", url, path, context)
-        said = json.loads(answer.body).get("issuer")
+        issuer = json.loads(answer.body).get("issuer")
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
-        said = None
-    if said == url:
+        issuer = None
+    if issuer == url:
         return ok("issuer", f"{url}, as clients will compare it")
     return error("issuer", f"{url}{path} does not name {url}", "Is this another server's address?")
 
@@ -604,13 +676,13 @@ def _files_in(logs: tuple[Path, ...]) -> Iterator[Path]:
 
 def holds(file: Path, text: str) -> bool:
     """Return whether the file contains the text; False if the file cannot be read."""
-    wanted, before = text.encode(), b""
+    expected, before = text.encode(), b""
     try:
         with file.open("rb") as opened:
             while chunk := opened.read(_WINDOW):
-                if wanted in before + chunk:
+                if expected in before + chunk:
                     return True
-                before = chunk[-len(wanted) :]
+                before = chunk[-len(expected) :]
     except OSError:
         return False
     return False

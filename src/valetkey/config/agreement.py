@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from valetkey.config.paths import certificate_files, credential_path, database_file
 from valetkey.config.rules import quoted, show_lifetime
@@ -36,6 +36,7 @@ def disagreements(settings: Settings) -> Iterator[Problem]:
         yield from _two_servers(settings)
         yield from _elsewhere(settings.resource)
         yield from _no_scopes(settings.resource)
+    yield from _replicas(settings)
     yield from _lifetimes(settings)
     yield from _mail(settings)
     yield from _metrics(settings)
@@ -176,6 +177,16 @@ def _two_servers(settings: Settings) -> Iterator[Problem]:
         )
 
 
+def _replicas(settings: Settings) -> Iterator[Problem]:
+    if settings.authorization.replicas and database_file(settings, settings.authorization):
+        yield Problem(
+            "authorization.replicas",
+            "authorization.database is a file, which has no replicas",
+            "remove them, or write the URL of a PostgreSQL database",
+            ("authorization.database",),
+        )
+
+
 def database_place(settings: Settings, server: ServerSettings) -> tuple[str, ...]:
     """Return what distinguishes a database from others, however its URL is written."""
     file = database_file(settings, server)
@@ -186,8 +197,11 @@ def database_place(settings: Settings, server: ServerSettings) -> tuple[str, ...
         host, port, user = url.hostname or "", str(url.port or 5432), url.username or ""
     except ValueError:
         return (server.database,)
-    # User and password do not distinguish databases; the query may name the host.
-    return host, port, url.path.strip("/") or user, url.query
+    # User, password and options do not distinguish databases; the query may name the place.
+    query = dict(parse_qsl(url.query))
+    name = query.get("dbname") or unquote(url.path.strip("/")) or query.get("user") or user
+    hosts = query.get("host") or query.get("hostaddr") or host
+    return hosts, query.get("port") or port, name
 
 
 def _elsewhere(resource: ResourceSettings) -> Iterator[Problem]:

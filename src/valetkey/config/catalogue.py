@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 
 from valetkey.config.agreement import Problem, disagreements
 from valetkey.config.features import feature_sections
-from valetkey.config.rules import Group, InvalidValue, Rule
+from valetkey.config.rules import InvalidValue, Rule, SettingsGroup
 from valetkey.config.sections.people import BrandField
 from valetkey.config.settings import Origin, Settings
 from valetkey.kernel.refusal import OperatorError
@@ -35,7 +35,7 @@ class Setting:
     rule: Rule
     default: object
     label: str
-    group: Group
+    group: SettingsGroup
 
     @property
     def path(self) -> str:
@@ -121,14 +121,16 @@ def _settings() -> Iterator[Setting]:
         for field in fields(kind):
             notes = hints[field.name].__metadata__
             label = next((each for each in notes if type(each) is str), _label(field.name))
-            group = next((each for each in notes if isinstance(each, Group)), group_of(kind))
+            group = next(
+                (each for each in notes if isinstance(each, SettingsGroup)), group_of(kind)
+            )
             yield Setting(section, field.name, _rule(notes), _default(field), label, group)
 
 
-def group_of(kind: type) -> Group:
+def group_of(kind: type) -> SettingsGroup:
     """Return the group of a section that does not name one for each setting."""
-    found = getattr(kind, "GROUP", Group.NETWORK)
-    return Group(found)
+    found = getattr(kind, "GROUP", SettingsGroup.NETWORK)
+    return SettingsGroup(found)
 
 
 def _label(name: str) -> str:

@@ -1,7 +1,7 @@
 """Open the databases of an installation, after checking that they are the known ones."""
 
 from valetkey.config.paths import database_file, last_seen_path
-from valetkey.config.settings import ServerSettings, Settings
+from valetkey.config.settings import AuthorizationSettings, ServerSettings, Settings
 from valetkey.database.connect import connect, traced
 from valetkey.database.engine import NOTICES, Engine, SelfTest
 from valetkey.database.identity import LAG, is_missing, last_seen, recognise
@@ -23,6 +23,7 @@ def connect_to(
         pool_size=pool_size or settings.database.connections,
         begins=begins,
         timeouts=settings.database.timeouts,
+        replicas=server.replicas if isinstance(server, AuthorizationSettings) else (),
     )
     return traced(engine, server.database) if settings.traces.endpoint else engine
 

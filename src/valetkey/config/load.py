@@ -126,8 +126,10 @@ class _Reading:
             self.values[path] = setting.rule.read(value)
             self.origins[path] = origin
         except InvalidValue as reason:
-            said = f" ({setting.variable})" if origin is Origin.ENVIRONMENT else ""
-            self.problems.append(Problem(path, f"{reason}{said}", f"write {setting.rule.expected}"))
+            origin_shown = f" ({setting.variable})" if origin is Origin.ENVIRONMENT else ""
+            self.problems.append(
+                Problem(path, f"{reason}{origin_shown}", f"write {setting.rule.expected}")
+            )
 
 
 def read_toml(path: Path, megabytes: int) -> Mapping[str, object]:

@@ -103,19 +103,19 @@ def acme_file(settings: Settings, server: ServerSettings, end: str) -> Path:
 
 def monitoring_token(settings: Settings) -> str:
     """Return the bearer token of scrapes and of health in detail, or "". Raises OperatorError."""
-    wanted = settings.metrics
-    if wanted.bearer_token is not None:
-        return wanted.bearer_token.reveal()
-    if not wanted.bearer_token_file:
+    metrics = settings.metrics
+    if metrics.bearer_token is not None:
+        return metrics.bearer_token.reveal()
+    if not metrics.bearer_token_file:
         return ""
     try:
-        file = settings.source.directory / wanted.bearer_token_file
+        file = settings.source.directory / metrics.bearer_token_file
         token = file.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
-        message = f"cannot read {wanted.bearer_token_file}: {type(error).__name__}"
+        message = f"cannot read {metrics.bearer_token_file}: {type(error).__name__}"
         raise OperatorError(message, "metrics.bearer_token_file") from error
     if not token:
-        raise OperatorError(f"{wanted.bearer_token_file} is empty", "metrics.bearer_token_file")
+        raise OperatorError(f"{metrics.bearer_token_file} is empty", "metrics.bearer_token_file")
     return token
 
 

@@ -26,6 +26,8 @@ _PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
 _PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,100}", re.ASCII)
 _HIGHEST_PORT = 65_535
+_MOST_REPLICAS = 8
+_LONGEST_URL = 2_000
 _SHOWN = 60  # characters of a wrong value that are worth repeating
 
 
@@ -33,7 +35,7 @@ class InvalidValue(Exception):
     """A value that a rule rejects: the reason, and in `expected` what would be valid."""
 
 
-class Group(StrEnum):
+class SettingsGroup(StrEnum):
     """The groups under which the console shows settings, in its order."""
 
     SIGN_UP = "sign-up"
@@ -183,10 +185,10 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
             raise InvalidValue(f'"{always}" is not among them')
         return found
 
-    told = "" if always is None else f', with "{always}"'
+    alternative = "" if always is None else f', with "{always}"'
     shown = tuple((each.value, each.value) for each in names)
     return Rule(
-        f"a list of {allowed}{told}", read, _listed, _show_texts, kind=Kind.LIST, words=shown
+        f"a list of {allowed}{alternative}", read, _listed, _show_texts, kind=Kind.LIST, words=shown
     )
 
 
@@ -311,6 +313,27 @@ def _database(value: str) -> str:
     raise InvalidValue("it is not the URL of a database")
 
 
+def _replica(value: str) -> str:
+    if len(value) <= _LONGEST_URL and value.startswith(("postgresql://", "postgres://")):
+        return value
+    raise InvalidValue("it is not the URL of a PostgreSQL database")
+
+
+def _replicas(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InvalidValue("it is not a list")
+    urls = tuple(_replica(_string(each)) for each in cast("list[object]", value))
+    if len(urls) > _MOST_REPLICAS:
+        raise InvalidValue(f"there are more than {_MOST_REPLICAS}")
+    if len(set(urls)) != len(urls):
+        raise InvalidValue("one is there twice")
+    return urls
+
+
+def _show_replicas(value: object) -> object:
+    return [_show_database(each) for each in cast("Sequence[object]", value)]
+
+
 def _show_database(value: object) -> str:
     # Greedy up to the last @: a password with an unescaped @ or / must not show either.
     without = _PASSWORD.sub(r"\1:…@", str(value))
@@ -425,6 +448,13 @@ DATABASE = Rule(
     '"sqlite:///file.db", "sqlite:////absolute/file.db" or "postgresql://user@host/name"',
     text(2_000, "", _database).read,
     show=_show_database,
+)
+REPLICAS = Rule(
+    'a list of at most 8 URLs, such as ["postgresql://user@host/name"]',
+    _replicas,
+    _listed,
+    _show_replicas,
+    kind=Kind.LIST,
 )
 NETWORKS = Rule(
     'a list of networks, such as ["10.0.0.0/8", "192.0.2.1"]',

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TypeVar, cast
 
 from valetkey.config import rules
 from valetkey.config.features import feature_sections
-from valetkey.config.rules import Group, Network, whole
+from valetkey.config.rules import Network, SettingsGroup, whole
 from valetkey.config.sections.people import (
     AccountSettings,
     AdministrationSettings,
@@ -81,7 +81,7 @@ _ORIGINS = {
 class AuthorizationSettings:
     """The authorization server: sign-in, consent and tokens."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     url: Annotated[str, rules.SERVER_URL, "Public URL"] = "http://localhost:8400"
     """The public URL of the authorization server, and the issuer in every token. It is never taken
@@ -98,6 +98,13 @@ class AuthorizationSettings:
     )
     """The database of users, clients, grants and keys. A relative path starts at the folder of this
     file. The resource server needs a database of its own."""
+
+    replicas: Annotated[tuple[str, ...], rules.REPLICAS, "Replicas of the database"] = field(
+        default=(), repr=False
+    )
+    """URLs of streaming replicas of a PostgreSQL database, at most 8. Introspection and userinfo
+    are answered by a replica that has replayed every revocation that was confirmed before the
+    request; otherwise by the primary. Each worker opens up to `database.connections` to each."""
 
     tls_certificate: Annotated[str, rules.PATH, "TLS certificate"] = ""
     """PEM file with the certificate and its chain, for TLS without a proxy."""
@@ -130,7 +137,7 @@ class AuthorizationSettings:
 class TokenSettings:
     """Lifetimes of tokens and keys."""
 
-    GROUP: ClassVar = Group.TOKENS
+    GROUP: ClassVar = SettingsGroup.TOKENS
 
     access_token_lifetime: Annotated[
         Lifetime, rules.lifetime("1s", "1d"), "Lifetime of access tokens"
@@ -213,7 +220,7 @@ class TokenSettings:
 class ClientSettings:
     """Defaults for clients."""
 
-    GROUP: ClassVar = Group.APPS
+    GROUP: ClassVar = SettingsGroup.APPS
 
     default_profile: Annotated[
         ClientProfile,
@@ -232,7 +239,7 @@ class ClientSettings:
 class RegistrationSettings:
     """Dynamic client registration (RFC 7591, OpenID Connect Registration)."""
 
-    GROUP: ClassVar = Group.APPS
+    GROUP: ClassVar = SettingsGroup.APPS
 
     mode: Annotated[
         RegistrationMode,
@@ -293,7 +300,7 @@ class RegistrationSettings:
 class SessionSettings:
     """Lifetimes of sessions."""
 
-    GROUP: ClassVar = Group.SESSIONS
+    GROUP: ClassVar = SettingsGroup.SESSIONS
 
     idle: Annotated[Lifetime, rules.lifetime("1m", "30d"), "Sign users out when idle for"] = hours(
         8
@@ -310,7 +317,7 @@ class SessionSettings:
 class PasswordSettings:
     """Cost of a password hash (Argon2id, RFC 9106)."""
 
-    GROUP: ClassVar = Group.PASSWORDS
+    GROUP: ClassVar = SettingsGroup.PASSWORDS
 
     memory: Annotated[int, whole(19, 1_024, "MiB"), "Memory of a password hash"] = 19
     """Memory of one hash. 19 MiB with two passes is the minimum that OWASP recommends. After a
@@ -319,7 +326,9 @@ class PasswordSettings:
     passes: Annotated[int, whole(2, 20, "passes"), "Passes of a password hash"] = 2
     """Passes over the memory."""
 
-    queue: Annotated[int, whole(1, 1_000, "sign-ins"), "Sign-ins that may wait", Group.LIMITS] = 32
+    queue: Annotated[
+        int, whole(1, 1_000, "sign-ins"), "Sign-ins that may wait", SettingsGroup.LIMITS
+    ] = 32
     """Sign-ins that may wait for a free core in each worker. Further ones are refused immediately
     with 503."""
 
@@ -332,7 +341,7 @@ OTHER_DESCRIPTORS = 128
 class LimitSettings:
     """Rate limits and connection limits."""
 
-    GROUP: ClassVar = Group.LIMITS
+    GROUP: ClassVar = SettingsGroup.LIMITS
 
     sign_in_failures: Annotated[
         int, whole(3, 1_000, "failures"), "Failed sign-ins for one account"

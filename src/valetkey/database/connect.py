@@ -1,6 +1,6 @@
 """Create the engine for a database URL, and trace its transactions. A new engine is a line here."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from valetkey.database.engine import Connection, Engine, Row, T, Timeouts
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.tracing import Span, SpanKind, current_span
 
-Connector = Callable[[str, Path, int, bool, Timeouts], Engine]
+Connector = Callable[[str, Path, int, bool, Timeouts, Sequence[str]], Engine]
 _TIMEOUTS = Timeouts()
 
 
@@ -21,11 +21,13 @@ def connect(
     pool_size: int = 4,
     begins: bool = True,
     timeouts: Timeouts = _TIMEOUTS,
+    replicas: Sequence[str] = (),
 ) -> Engine:
     """Return the engine for `url`; the calling thread may wait for a disk, never for a network.
 
     A relative SQLite path is resolved against `directory`. `pool_size` is the maximum number of
-    connections that one process opens to a PostgreSQL server. A missing SQLite file is created only
+    connections that one process opens to a PostgreSQL server; `replicas` are the URLs of its
+    streaming replicas. A missing SQLite file is created only
     if `begins`. Call it after forking, because connections do not survive a fork. Raises
     `OperatorError` for a URL that names no database, and `DatabaseUnavailable` if the file cannot
     be opened. An unreachable PostgreSQL server is noticed by the first transaction.
@@ -36,12 +38,20 @@ def connect(
         # The URL is not repeated: it may contain a password.
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise OperatorError(f"the URL of a database starts with one of {known}", "database")
-    return connector(url, directory, pool_size, begins, timeouts)
+    return connector(url, directory, pool_size, begins, timeouts, replicas)
 
 
-def _sqlite(url: str, directory: Path, pool_size: int, begins: bool, timeouts: Timeouts) -> Engine:
+def _sqlite(
+    url: str,
+    directory: Path,
+    pool_size: int,
+    begins: bool,
+    timeouts: Timeouts,
+    replicas: Sequence[str],
+) -> Engine:
     from valetkey.database.sqlite import SQLite  # noqa: PLC0415 - only the engine in use is loaded
 
+    del replicas  # the settings say none for a file
     name = url.removeprefix("sqlite:///")
     if name == url or not name or name == ":memory:":
         raise OperatorError("write sqlite:///file.db or sqlite:////absolute/file.db", "database")
@@ -52,7 +62,12 @@ def _sqlite(url: str, directory: Path, pool_size: int, begins: bool, timeouts: T
 
 
 def _postgres(
-    url: str, directory: Path, pool_size: int, begins: bool, timeouts: Timeouts
+    url: str,
+    directory: Path,
+    pool_size: int,
+    begins: bool,
+    timeouts: Timeouts,
+    replicas: Sequence[str],
 ) -> Engine:
     if find_spec("psycopg") is None:
         raise OperatorError(
@@ -61,7 +76,7 @@ def _postgres(
     from valetkey.database.postgres import Postgres  # noqa: PLC0415 - an optional driver
 
     return Postgres(  # pyright: ignore[reportReturnType]
-        url, size=pool_size, timeouts=timeouts
+        url, size=pool_size, timeouts=timeouts, replicas=replicas
     )
 
 
@@ -93,6 +108,7 @@ class _Traced:
         self.failures: Callable[[], int] = engine.failures
         self.refuse: Callable[[str], None] = engine.refuse
         self.self_test = engine.self_test
+        self.has_replica: Callable[[], bool] = engine.has_replica
         self.sizes: Callable[[], Coroutine[Any, Any, Mapping[str, int]]] = engine.sizes
         self.backup: Callable[[str], Coroutine[Any, Any, None]] = engine.backup
         self.close: Callable[[], Coroutine[Any, Any, None]] = engine.close
@@ -103,6 +119,9 @@ class _Traced:
 
     def read_one(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         return self._run("read", self._engine.read_one, work)
+
+    def read_replica(self, work: Callable[[Connection], T | None]) -> Coroutine[Any, Any, T | None]:
+        return self._run("read replica", self._engine.read_replica, work)
 
     def row(self, sql: str, /, **params: object) -> Coroutine[Any, Any, Row | None]:
         if not current_span().sampled:

@@ -33,8 +33,9 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
-SELF = frozenset({"installation", "migrations", "probe"})
-"""Tables that describe the database itself; each database has its own content in them."""
+SELF = frozenset({"installation", "migrations", "probe", "nodes", "backups"})
+"""Tables that describe the database itself, the servers that use it and its backups; each database
+has its own content in them."""
 
 PROGRESS = "copy_progress"
 """The table with which an unfinished copy is continued; it exists only in such a target."""
@@ -135,6 +136,8 @@ class _SQLite:
             "SELECT s.name, c.name, c.type, c.pk - 1"
             " FROM sqlite_schema s JOIN pragma_table_xinfo(s.name) c"
             " WHERE s.type = 'table' AND substr(s.name, 1, 7) <> 'sqlite_'"
+            # Of Litestream, which copies the database to a second place.
+            " AND substr(s.name, 1, 12) <> '_litestream_'"
         )
         references = db.rows(
             'SELECT DISTINCT s.name, f."table"'
@@ -368,8 +371,8 @@ def _noted(key: Key | None) -> str:
     return json.dumps(list(key or ()))
 
 
-_UNFROZEN = frozenset({"installation", "probe"})
-"""The one write of a server that only reads: the record that the database is present."""
+_UNFROZEN = frozenset({"installation", "probe", "nodes"})
+"""The writes of a server that only reads: that the database is present, and that it runs."""
 
 
 def copy_of(db: Connection) -> str:

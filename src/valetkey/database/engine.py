@@ -67,6 +67,10 @@ class ConstraintViolated(Exception):
     """A row violated a unique, foreign-key, NOT NULL or CHECK constraint."""
 
 
+class ReplicaBehind(Exception):
+    """A replica has not replayed what the caller requires, or is a replica of something else."""
+
+
 class ReadOnly(Exception):
     """A statement inside `Engine.read` or `Engine.scan` tried to write."""
 
@@ -180,6 +184,18 @@ class Engine(Protocol):
 
     def scan(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work` as `read` does, for lists and reports: never on the event loop's thread."""
+        ...
+
+    def has_replica(self) -> bool:
+        """Return whether a replica is configured and worth a try now. Costs microseconds."""
+        ...
+
+    def read_replica(self, work: Callable[[Connection], T | None]) -> Coroutine[Any, Any, T | None]:
+        """Run `work` as `read` does, on a replica; None if no replica gives a result in time.
+
+        The snapshot may be of any age: `work` checks that before it reads, and raises
+        `ReplicaBehind`. It may return None, too, for what only the primary can tell.
+        """
         ...
 
     def write(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:

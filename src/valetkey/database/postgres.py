@@ -2,17 +2,29 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 import psycopg
 
-from valetkey.database.engine import Connection, Row, SelfTest, T, Timeouts, refuse_nesting
+from valetkey.database.engine import (
+    Connection,
+    DatabaseUnavailable,
+    Overloaded,
+    ReplicaBehind,
+    Row,
+    SelfTest,
+    T,
+    Timeouts,
+    WorkCancelled,
+    refuse_nesting,
+)
 from valetkey.database.postgres_connection import Channel, open_channel, parse_url
 from valetkey.database.postgres_pool import Pool, TransactionKind
 from valetkey.database.postgres_self_test import self_test
+from valetkey.kernel import metrics
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import IssuerThread
 
@@ -30,13 +42,25 @@ _MAY_SEE_WAL = "SELECT CAST(has_function_privilege('pg_ls_waldir()', 'EXECUTE') 
 _WAL = "SELECT CAST(coalesce(sum(size), 0) AS BIGINT) FROM pg_ls_waldir()"
 _SUM = b"SELECT sum(number) FROM revision"
 _TIMEOUTS = Timeouts()
+# Seconds within which a replica answers; the primary, asked then, still answers in good time.
+_REPLICA_ANSWERS = 0.5
+# Seconds without a question to a replica that failed, and to one that was behind.
+_FAILED_FOR = 5.0
+_BEHIND_FOR = 0.05
 
 
 class Postgres:
     """A PostgreSQL database, as an `engine.Engine`. Connects when it is first used."""
 
-    def __init__(self, url: str, *, size: int, timeouts: Timeouts = _TIMEOUTS) -> None:
-        """Use at most `size` connections, and one more to notice changes.
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int,
+        timeouts: Timeouts = _TIMEOUTS,
+        replicas: Sequence[str] = (),
+    ) -> None:
+        """Use at most `size` connections, as many to each replica, and one more to notice changes.
 
         Raises `OperatorError`.
         """
@@ -44,6 +68,8 @@ class Postgres:
         self._timeouts = timeouts
         self._revision = _Revision(parameters, timeouts)
         self._pool = Pool(parameters, size, timeouts, self._revision.advance)
+        self._turn = 0
+        self._replicas = [_Replica(each, size, timeouts) for each in replicas]
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read`. Raises `Overloaded`."""
@@ -65,6 +91,22 @@ class Postgres:
         """See `Engine.scan`. Raises `Overloaded`."""
         refuse_nesting()
         return self._pool.run(TransactionKind.SCAN, work)
+
+    def has_replica(self) -> bool:
+        """See `Engine.has_replica`."""
+        return any(each.is_ready() for each in self._replicas)
+
+    def read_replica(self, work: Callable[[Connection], T | None]) -> Coroutine[Any, Any, T | None]:
+        """See `Engine.read_replica`; several replicas are asked by turns."""
+        refuse_nesting()
+        return self._read_replica(work)
+
+    async def _read_replica(self, work: Callable[[Connection], T | None]) -> T | None:
+        ready = [each for each in self._replicas if each.is_ready()]
+        if not ready:
+            return None
+        self._turn += 1
+        return await ready[self._turn % len(ready)].read(work)
 
     def write(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.write`. Raises `Overloaded`."""
@@ -112,6 +154,8 @@ class Postgres:
     async def close(self) -> None:
         """See `Engine.close`."""
         await asyncio.to_thread(self._pool.close)
+        for replica in self._replicas:
+            await asyncio.to_thread(replica.close)
         await asyncio.to_thread(self._revision.close)
 
 
@@ -120,6 +164,48 @@ def _sizes(db: Connection) -> Mapping[str, int]:
     may = db.row(_MAY_SEE_WAL)
     wal = db.row(_WAL) if may is not None and may[0] else None
     return found if wal is None else {**found, "wal": wal[0]}
+
+
+class _Replica:
+    """A streaming replica; what it does not answer in time is asked of the primary."""
+
+    def __init__(self, url: str, size: int, timeouts: Timeouts) -> None:
+        """Connect when it is first asked. Raises `OperatorError`."""
+        waits = Timeouts(
+            connect=timeouts.connect,
+            statement=_REPLICA_ANSWERS,
+            lock=_REPLICA_ANSWERS,
+            answer=_REPLICA_ANSWERS,
+        )
+        self._pool = Pool(parse_url(url, waits), size, waits, lambda: None, is_replica=True)
+        self._rests_until = 0.0
+
+    def is_ready(self) -> bool:
+        """Return whether it did not fail and was not behind a moment ago."""
+        return monotonic() >= self._rests_until
+
+    async def read(self, work: Callable[[Connection], T | None]) -> T | None:
+        """Run `work`; None if it fails, takes too long or is behind."""
+        try:
+            found: T | None = await self._pool.run(TransactionKind.READ, work)
+        except ReplicaBehind:
+            self._rest(_BEHIND_FOR, "behind")
+            return None
+        except WorkCancelled:
+            raise
+        except (DatabaseUnavailable, Overloaded, OperatorError, psycopg.Error):
+            self._rest(_FAILED_FOR, "failed")
+            return None
+        metrics.REPLICA.add("undecided" if found is None else "answered")
+        return found
+
+    def close(self) -> None:
+        """Disconnect. Blocks while a query is under way."""
+        self._pool.close()
+
+    def _rest(self, seconds: float, why: str) -> None:
+        metrics.REPLICA.add(why)
+        self._rests_until = monotonic() + seconds
 
 
 class _Revision:

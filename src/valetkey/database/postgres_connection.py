@@ -394,7 +394,11 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
 
 
 def open_channel(
-    parameters: Mapping[str, str], timeouts: Timeouts, *, prepares: bool = True
+    parameters: Mapping[str, str],
+    timeouts: Timeouts,
+    *,
+    prepares: bool = True,
+    is_replica: bool = False,
 ) -> Channel:
     """Open a connection with the given time limits. Raises `psycopg.Error` and `OperatorError`.
 
@@ -416,7 +420,8 @@ def open_channel(
         channel.send(_SETTINGS_IF_DIRECT, values)
         channel.keeps_settings = bool(channel.rows(channel.finish()))
         channel.prepares = prepares
-        NOTICES.connected(f"{raw.info.host}:{raw.info.port}")
+        if not is_replica:
+            NOTICES.connected(f"{raw.info.host}:{raw.info.port}")
     except BaseException:
         raw.close()
         raise

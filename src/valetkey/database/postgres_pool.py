@@ -43,9 +43,9 @@ from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import IssuerThread
 
 _RETRIES = 9
-_RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 # A proxy gave a transaction another server connection, without the statements prepared before.
 _POOLED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+_RUN_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, *_POOLED)
 # See `Connection.assume` and `Connection.claim`.
 _GUESSED_WRONG = errors.DivisionByZero
 # Any number will do, as long as every process uses it.
@@ -125,6 +125,8 @@ class PostgresSession:
         revised: Callable[[], None],
         undone: Callable[[], None],
         unconfirmed: Callable[[Channel], None],
+        *,
+        is_replica: bool = False,
     ) -> None:
         """Store the parameters; connect later. Call `revised` after a write to table `revision`.
 
@@ -132,6 +134,7 @@ class PostgresSession:
         `unconfirmed` receives a connection whose commit had no answer in time.
         """
         self._unconfirmed = unconfirmed
+        self._is_replica = is_replica
         self._parameters = parameters
         self._timeouts = timeouts
         self._limits = limits_of_session(timeouts)
@@ -165,15 +168,15 @@ class PostgresSession:
                 deliver_outcomes(batch)
                 return None
             if self._unknown:
-                for asked in batch:
-                    asked.problem = _unknown_outcome()
+                for queued in batch:
+                    queued.problem = _unknown_outcome()
                 deliver_outcomes(batch)
                 return None
             sure = isinstance(error, _GUESSED_WRONG)
-        for position, asked in enumerate(batch):
-            if (problem := self._alone(kind, asked, sure=sure)) is not None:
+        for position, queued in enumerate(batch):
+            if (problem := self._alone(kind, queued, sure=sure)) is not None:
                 return Unconnected(batch[position:], problem)
-            deliver_outcomes([asked])
+            deliver_outcomes([queued])
         return None
 
     def close(self) -> None:
@@ -186,7 +189,10 @@ class PostgresSession:
         if self._channel is None:
             try:
                 self._channel = open_channel(
-                    self._parameters, self._timeouts, prepares=self._prepares
+                    self._parameters,
+                    self._timeouts,
+                    prepares=self._prepares,
+                    is_replica=self._is_replica,
                 )
             except psycopg.Error as problem:
                 return DatabaseUnavailable(f"PostgreSQL: {problem}")
@@ -194,30 +200,30 @@ class PostgresSession:
                 return problem
         return None
 
-    def _alone(self, kind: TransactionKind, asked: QueuedWork, *, sure: bool) -> Exception | None:
+    def _alone(self, kind: TransactionKind, queued: QueuedWork, *, sure: bool) -> Exception | None:
         """Run one transaction; again if the database asks for that or the connection was stale.
 
         Returns why no connection can be opened, which applies to the rest of the batch too.
         """
         was_deadlocked = False
         for attempt in range(1 + _RETRIES):
-            asked.again()
-            if asked.future.done():
+            queued.again()
+            if queued.future.done():
                 return None
             problem = self._connect()
             if problem is not None:
                 return problem
-            error = self._transact(kind, [asked], was_deadlocked=was_deadlocked, sure=sure)
+            error = self._transact(kind, [queued], was_deadlocked=was_deadlocked, sure=sure)
             if error is None:
                 return None
             guessed_wrong = isinstance(error, _GUESSED_WRONG) and not sure
             sure |= guessed_wrong
             was_deadlocked |= isinstance(error, errors.DeadlockDetected)
             if self._unknown:
-                asked.problem = _unknown_outcome()
+                queued.problem = _unknown_outcome()
                 return None
-            if asked.problem is None:
-                asked.problem = translate_error(error, reading=kind.reading)
+            if queued.problem is None:
+                queued.problem = translate_error(error, reading=kind.reading)
             stale = attempt == 0 and self._channel is None
             if not stale and not guessed_wrong and not isinstance(error, _RUN_AGAIN):
                 return None
@@ -277,13 +283,13 @@ class PostgresSession:
         else:
             if not kind.reading:
                 channel.send(_IMPATIENT)
-            for asked in batch:
-                require = asked.require_not_abandoned
+            for queued in batch:
+                require = queued.require_not_abandoned
                 connection = begin(channel, known, require, reading=kind.reading, sure=sure)
-                self._one(connection, asked)
-                if asked.problem is not None and connection.wrote:
+                self._one(connection, queued)
+                if queued.problem is not None and connection.wrote:
                     raise _OneByOne
-                if asked.problem is None:
+                if queued.problem is None:
                     last |= connection.last
         if keep:
             self._commit(channel, last)
@@ -337,17 +343,17 @@ class PostgresSession:
             return (self._limits[1],)
         return self._report if statement is _PATIENTLY else ()
 
-    def _one(self, connection: PostgresConnection, asked: QueuedWork) -> None:
+    def _one(self, connection: PostgresConnection, queued: QueuedWork) -> None:
         """Run one function. Raises if the database reported an error: the transaction is lost."""
         try:
-            asked.require_caller()
-            asked.result = run_work(connection, asked.work)
+            queued.require_caller()
+            queued.result = run_work(connection, queued.work)
             if connection.wrote:
                 # A client that left would find a code or token spent for which it received no
                 # response.
-                asked.require_caller()
+                queued.require_caller()
         except BaseException as problem:  # noqa: BLE001 - it belongs to the caller, not here
-            asked.problem = problem
+            queued.problem = problem
         if connection.error is not None:
             raise connection.error
         self._wrote_revision |= connection.revised
@@ -389,6 +395,7 @@ _PATIENCE = 0.01
 _GROUP_SECONDS = 0.02
 # Seconds between two attempts to open another connection, while the open ones do the work.
 _GROW_AGAIN = 0.25
+_UNUSED_FOR = 60.0  # seconds after which a connection is closed
 
 
 class Pool:
@@ -397,7 +404,8 @@ class Pool:
     A thread starts when a transaction finds none free. Transactions of one kind begin in the order
     in which they arrived; those that arrive while a group of theirs is young form the next group.
     A thread that cannot connect passes its transactions on to those that are connected, and ends: a
-    password may just be changing, or the server may have no connection left.
+    password may just be changing, or the server may have no connection left. One that had nothing
+    to do for a minute disconnects and ends.
     """
 
     def __init__(
@@ -406,13 +414,19 @@ class Pool:
         size: int,
         timeouts: Timeouts,
         revised: Callable[[], None],
+        *,
+        is_replica: bool = False,
     ) -> None:
-        """Connect with these parameters; call `revised` after a write to table `revision`."""
+        """Connect with these parameters; call `revised` after a write to table `revision`.
+
+        The connections and failures of a replica are not those of the database in metrics and log.
+        """
         self._parameters = parameters
         self._timeouts = timeouts
         self._size = size
         self._revised = revised
-        self._turn = threading.Condition()
+        self._is_replica = is_replica
+        self._turn = threading.Lock()
         # Waiting transactions, each with its position in the order of arrival.
         self._waiting: dict[TransactionKind, deque[tuple[int, QueuedWork]]] = {
             kind: deque() for kind in TransactionKind
@@ -424,8 +438,8 @@ class Pool:
         self._began = dict.fromkeys(TransactionKind, 0.0)
         self._pace = dict.fromkeys(TransactionKind, 0.0)
         self._relief_due = 0.0
-        # Threads that wait and have not been woken.
-        self._idle = 0
+        # Threads that wait and have not been woken, the one used last at the end.
+        self._idle: list[threading.Condition] = []
         self._closed = False
         self.refused = ""
         self.failures = 0
@@ -435,15 +449,17 @@ class Pool:
         self._unconfirmed: list[Channel] = []
         self._threads: dict[threading.Thread, PostgresSession] = {}
         self._grows_at = 0.0
-        metrics.POOL.read_from(lambda: self._idle, "idle")
-        metrics.POOL.read_from(lambda: len(self._threads) - self._idle, "busy")
+        if is_replica:
+            return
+        metrics.POOL.read_from(lambda: len(self._idle), "idle")
+        metrics.POOL.read_from(lambda: len(self._threads) - len(self._idle), "busy")
         metrics.POOL.set(size, "limit")
         for kind in TransactionKind:
             metrics.QUEUE.read_from(self._waiting[kind].__len__, f"database_{kind.name.lower()}")
 
     async def run(self, kind: TransactionKind, work: Work) -> Any:
         """Run `work`. Raises `Overloaded` when 2,000 of its kind wait, or 128 reports."""
-        asked = QueuedWork(work)
+        queued = QueuedWork(work)
         with self._turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
@@ -456,27 +472,29 @@ class Pool:
             if len(waiting) >= (_MOST_SCANS if kind is TransactionKind.SCAN else _LONGEST_QUEUE):
                 raise Overloaded("too many transactions wait")
             self._arrivals += 1
-            waiting.append((self._arrivals, asked))
+            waiting.append((self._arrivals, queued))
             begins = self._wake()
             if not self._threads:
                 waiting.pop()
                 raise DatabaseUnavailable("the system starts no thread for a connection")
             if not begins:
-                self._schedule_relief(asked.loop)
+                self._schedule_relief(queued.loop)
         try:
-            return await asked.answer(kind.limit(self._timeouts))
+            return await queued.answer(kind.limit(self._timeouts))
         except WorkCancelled:
             raise
         except DatabaseUnavailable:
             self.failures += kind is TransactionKind.WRITE
-            metrics.DATABASE_FAILURES.add()
+            if not self._is_replica:
+                metrics.DATABASE_FAILURES.add()
             raise
 
     def close(self) -> None:
         """Finish the queue, then disconnect. Blocks; call it from a thread that may."""
         with self._turn:
             self._closed = True
-            self._turn.notify_all()
+            for each in self._idle:
+                each.notify()
         for thread in list(self._threads):
             thread.join()
         for channel in self._unconfirmed:
@@ -503,8 +521,8 @@ class Pool:
         if self._next() is None:
             return False
         if self._idle:
-            self._idle -= 1
-            self._turn.notify()
+            # The one used last: the others may be superfluous by now.
+            self._idle.pop().notify()
         elif len(self._threads) < self._size and monotonic() >= self._grows_at:
             self._start_thread()
         return True
@@ -532,6 +550,7 @@ class Pool:
             self._revised,
             self._count_failure,
             self._keep_unconfirmed,
+            is_replica=self._is_replica,
         )
         thread = IssuerThread(self._serve, name, (session,))
         self._threads[thread] = session
@@ -547,12 +566,12 @@ class Pool:
             kind, batch = taken
             left: Unconnected | None = None
             try:
-                with group(kind.name.lower(), batch):
+                with group("replica" if self._is_replica else kind.name.lower(), batch):
                     left = session.run(kind, batch)
             except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
                 session.close()
-                for asked in batch:
-                    asked.problem = problem
+                for queued in batch:
+                    queued.problem = problem
                 deliver_outcomes(batch)
             finally:
                 self._ended(kind, len(batch))
@@ -571,13 +590,14 @@ class Pool:
                 del self._threads[threading.current_thread()]
                 self._grows_at = monotonic() + _GROW_AGAIN
                 # Number 0: these waited longer than everything in the queue.
-                self._waiting[kind].extendleft((0, asked) for asked in reversed(left.batch))
+                self._waiting[kind].extendleft((0, queued) for queued in reversed(left.batch))
                 self._wake()
         if others:
-            NOTICES.refused(str(left.problem))
+            if not self._is_replica:
+                NOTICES.refused(str(left.problem))
             return True
-        for asked in left.batch:
-            asked.problem = left.problem
+        for queued in left.batch:
+            queued.problem = left.problem
         deliver_outcomes(left.batch)
         return False
 
@@ -589,13 +609,22 @@ class Pool:
             self._pace[kind] += (min(took, _GROUP_SECONDS / 4) - self._pace[kind]) / 4
 
     def _take(self) -> tuple[TransactionKind, list[QueuedWork]] | None:
-        """Wait for the next batch of this thread; return None when the pool is closed and empty."""
+        """Wait for the next batch of this thread; return None if it is to end.
+
+        That is when the pool is closed and empty, or when nothing was left for it for a minute.
+        """
         with self._turn:
+            mine = threading.Condition(self._turn)
             while (kind := self._next()) is None:
                 if self._closed:
                     return None
-                self._idle += 1
-                self._turn.wait()
+                self._idle.append(mine)
+                mine.wait(_UNUSED_FOR)
+                if mine in self._idle:
+                    self._idle.remove(mine)
+                    if self._has_no_use():
+                        del self._threads[threading.current_thread()]
+                        return None
             waiting = self._waiting[kind]
             count = 1
             if kind in _GROUPED:
@@ -606,7 +635,10 @@ class Pool:
             self._began[kind] = monotonic()
             self._wake()
         # The result of a caller that was cancelled or timed out is not needed any more.
-        return kind, [asked for asked in batch if not asked.future.done()]
+        return kind, [queued for queued in batch if not queued.future.done()]
+
+    def _has_no_use(self) -> bool:
+        return not self._closed and self._next() is None
 
     def _next(self) -> TransactionKind | None:
         """Return the kind that has waited longest, of those that may begin."""

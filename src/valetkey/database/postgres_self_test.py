@@ -7,7 +7,9 @@ without an error (docs/decisions/0053).
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from time import monotonic, sleep
+from typing import TypeVar
 
 import psycopg
 from psycopg import errors
@@ -25,7 +27,9 @@ from valetkey.database.postgres_connection import (
 from valetkey.database.postgres_pool import TransactionKind
 from valetkey.kernel.refusal import OperatorError
 
-# Seconds that the second transaction waits for a connection while the first one is open, at the
+T = TypeVar("T")
+
+# Seconds that one side waits for a connection while the other one's transaction is open, at the
 # first and at the last attempts: other tests may hold all connections of a pooler.
 _PATIENCE = (0.1, 2.0)
 _POLL_EVERY = 0.001
@@ -101,11 +105,14 @@ class _Side:
         self.channel.send(SETTINGS_OF_A_TRANSACTION, self._limits)
         return int(self.ask(_PID)[0])
 
-    def begin_within(self, seconds: float) -> int:
-        """Begin a transaction while another one is open. Raises `_Crowded`."""
+    def within(self, seconds: float, ask: Callable[[], T]) -> T:
+        """Ask while the other side has a transaction open. Raises `_Crowded`.
+
+        Two tests that each hold a connection and wait for another would wait for each other.
+        """
         self.channel.limit(min(seconds, self.left()))
         try:
-            return self.begin()
+            return ask()
         except psycopg.OperationalError as problem:
             if problem.sqlstate is not None:
                 raise
@@ -141,14 +148,18 @@ class _Pair:
     """Two connections to what should be one server."""
 
     def __init__(self, first: _Side, second: _Side, patience: float) -> None:
-        """Wait `patience` seconds for the second transaction."""
+        """Wait `patience` seconds for one side while the other one has a transaction open."""
         self.first = first
         self.second = second
         self._patience = patience
 
     def begin_second(self) -> int:
         """Begin the second transaction; return its server process. Raises `_Crowded`."""
-        return self.second.begin_within(self._patience)
+        return self.second.within(self._patience, self.second.begin)
+
+    def first_process(self) -> Row:
+        """Return the server process of the first side, outside transactions. Raises `_Crowded`."""
+        return self.first.within(self._patience, partial(self.first.ask_alone, _PID))
 
     def must_wait(self, first: int, text: bytes, values: Sequence[Storable]) -> bool:
         """Return whether a statement waits for the first transaction, of server process `first`.
@@ -217,9 +228,9 @@ def _connections(
 def _examine(pair: _Pair, random: Callable[[int], bytes]) -> SelfTest:
     pooling = _pooling(pair)
     risks = _server(pair)
-    for held, wanted, what in _LOCKS:
+    for held, key, what in _LOCKS:
         number = _LOWEST + int.from_bytes(random(4), "big") % _NUMBERS
-        _try_lock(pair, held, wanted, number, what)
+        _try_lock(pair, held, key, number, what)
     complete = pair.first.ask_alone(_HAS_TABLE) == (1,)
     if complete:
         _try_rows(pair, random(16).hex())
@@ -238,7 +249,7 @@ def _pooling(pair: _Pair) -> str:
         # case this or the next statement of the first one runs elsewhere.
         is_same = pair.begin_second() == pid[0]
         _require_transactions(pair.second)
-        is_other = is_same or pair.first.ask_alone(_PID) != pid
+        is_other = is_same or pair.first_process() != pid
         pair.second.end()
         if is_other:
             return "transaction"
@@ -250,6 +261,8 @@ def _require_transactions(side: _Side) -> None:
     try:
         side.ask_alone(_PID)
     except psycopg.OperationalError:
+        if not side.left():
+            raise
         raise DatabaseUnavailable(
             "PostgreSQL: a pooler closed the connection within a transaction; set its pool_mode to "
             "transaction or session, not to statement"
@@ -285,11 +298,11 @@ def _of_primary(row: Row) -> Row:
     return row
 
 
-def _try_lock(pair: _Pair, held: str, wanted: str, number: int, what: str) -> None:
+def _try_lock(pair: _Pair, held: str, key: str, number: int, what: str) -> None:
     """Require that a second transaction waits for the lock until the first is rolled back."""
     pid = pair.first.begin()
     pair.first.ask(locking(_LOCKED, held).encode(), (number,))
-    if not pair.must_wait(pid, locking(_LOCKED, wanted).encode(), (number,)):
+    if not pair.must_wait(pid, locking(_LOCKED, key).encode(), (number,)):
         raise _refused(f"a transaction did not wait for {what}")
     pair.first.end()
     try:

@@ -119,8 +119,8 @@ class group:  # noqa: N801 - reads as the statement it stands in: `with group(â€
 def deliver_outcomes(batch: Iterable[QueuedWork]) -> None:
     """Deliver the outcomes, waking each event loop once. Any thread may call it."""
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[QueuedWork]] = defaultdict(list)
-    for asked in batch:
-        by_loop[asked.loop].append(asked)
+    for queued in batch:
+        by_loop[queued.loop].append(queued)
     for loop, answered in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle, answered)
@@ -130,13 +130,13 @@ def deliver_outcomes(batch: Iterable[QueuedWork]) -> None:
 
 
 def _settle(answered: Iterable[QueuedWork]) -> None:
-    for asked in answered:
-        if asked.future.done():
+    for queued in answered:
+        if queued.future.done():
             continue
-        if asked.problem is None:
-            asked.future.set_result(asked.result)
-        elif isinstance(asked.problem, StopIteration):
+        if queued.problem is None:
+            queued.future.set_result(queued.result)
+        elif isinstance(queued.problem, StopIteration):
             # A future cannot hold StopIteration: it would end an iteration of the caller.
-            asked.future.set_exception(RuntimeError("the work raised StopIteration"))
+            queued.future.set_exception(RuntimeError("the work raised StopIteration"))
         else:
-            asked.future.set_exception(asked.problem)
+            queued.future.set_exception(queued.problem)

@@ -175,19 +175,19 @@ class Writer:
         Otherwise it waits for other processes for as long as they write. Raises `Overloaded` when
         2,000 are already waiting.
         """
-        asked = QueuedWork(work, limited=limited)
+        queued = QueuedWork(work, limited=limited)
         # The lock keeps work from being queued behind the entry that ends the thread.
         with self._queue_turn:
             if self._closed:
                 raise DatabaseUnavailable("the database is closed")
             if self._queue.qsize() + sum(map(len, self._coming.values())) >= _LONGEST_QUEUE:
                 raise Overloaded("too many transactions wait")
-            coming = self._coming.setdefault(asked.loop, [])
-            coming.append(asked)
+            coming = self._coming.setdefault(queued.loop, [])
+            coming.append(queued)
             if len(coming) == 1:
-                asked.loop.call_soon(self._hand_over, asked.loop)
+                queued.loop.call_soon(self._hand_over, queued.loop)
         try:
-            return await asked.answer(self._timeouts.answer if limited else None)
+            return await queued.answer(self._timeouts.answer if limited else None)
         except WorkCancelled:
             raise
         except DatabaseUnavailable:
@@ -199,16 +199,16 @@ class Writer:
         # Everything requested in one turn of the loop is queued together: queued one by one, the
         # thread would commit the first before the others arrive.
         with self._queue_turn:
-            for asked in self._coming.pop(loop, ()):
-                self._queue.put(asked)
+            for queued in self._coming.pop(loop, ()):
+                self._queue.put(queued)
 
     def close(self) -> None:
         """Finish the queue, then close. Blocks; call it from a thread that may."""
         with self._queue_turn:
             if not self._closed:
                 self._closed = True
-                for asked in chain.from_iterable(self._coming.values()):
-                    self._queue.put(asked)
+                for queued in chain.from_iterable(self._coming.values()):
+                    self._queue.put(queued)
                 self._coming.clear()
                 self._queue.put(None)
         self._thread.join()
@@ -229,14 +229,14 @@ class Writer:
         """Return everything that waits, at least one, and whether the queue has ended."""
         batch: list[QueuedWork] = []
         try:
-            asked = self._queue.get()
-            while asked is not None:
+            queued = self._queue.get()
+            while queued is not None:
                 # The result of a caller that was cancelled or timed out is not needed any more.
-                if not asked.future.done():
-                    batch.append(asked)
+                if not queued.future.done():
+                    batch.append(queued)
                 if len(batch) == _LARGEST_BATCH:
                     return batch, False
-                asked = self._queue.get_nowait()
+                queued = self._queue.get_nowait()
         except Empty:
             return batch, False
         return batch, True
@@ -251,8 +251,8 @@ class Writer:
         try:
             self._begin(batch)
             if len(batch) == 1 or not self._all(batch):
-                for asked in batch:
-                    self._one(asked, grouped=len(batch) > 1)
+                for queued in batch:
+                    self._one(queued, grouped=len(batch) > 1)
             if len(batch) > 1 or batch[0].problem is None:
                 began = monotonic()
                 self._raw.execute("COMMIT")
@@ -265,13 +265,13 @@ class Writer:
             if len(batch) == 1:
                 batch[0].problem = translate_error(problem)
             else:
-                for asked in batch:
-                    asked.again()
-                    self._transact([asked])
+                for queued in batch:
+                    queued.again()
+                    self._transact([queued])
         except Exception as problem:  # noqa: BLE001 - a thread that dies leaves callers waiting
             self._roll_back()
-            for asked in batch:
-                asked.problem = DatabaseUnavailable(f"SQLite: {problem}")
+            for queued in batch:
+                queued.problem = DatabaseUnavailable(f"SQLite: {problem}")
 
     def _begin(self, batch: Sequence[QueuedWork]) -> None:
         """Take the write lock for `batch` up front, waiting for other processes.
@@ -290,7 +290,7 @@ class Writer:
             try:
                 self._raw.execute("BEGIN IMMEDIATE")
             except apsw.BusyError:
-                patient = any(asked.waits_for_lock for asked in batch)
+                patient = any(queued.waits_for_lock for queued in batch)
                 if time.monotonic() > deadline and not patient:
                     raise
                 time.sleep(_ATTEMPT_EVERY)
@@ -299,8 +299,8 @@ class Writer:
 
     def _all(self, batch: Sequence[QueuedWork]) -> bool:
         """Run all without savepoints; return False, all undone, if one raised after it wrote."""
-        for asked in batch:
-            if self._run_one(asked):
+        for queued in batch:
+            if self._run_one(queued):
                 self._raw.execute("ROLLBACK")
                 self.failures += 1
                 for each in batch:
@@ -309,27 +309,27 @@ class Writer:
                 return False
         return True
 
-    def _one(self, asked: QueuedWork, *, grouped: bool) -> None:
+    def _one(self, queued: QueuedWork, *, grouped: bool) -> None:
         """Run one function; if it raises, undo only its own changes."""
         if grouped:
             self._raw.execute("SAVEPOINT work")
-        self._run_one(asked)
-        if asked.problem is not None:
+        self._run_one(queued)
+        if queued.problem is not None:
             self._raw.execute("ROLLBACK TO work" if grouped else "ROLLBACK")
             self._known.clear()
         if grouped:
             self._raw.execute("RELEASE work")
 
-    def _run_one(self, asked: QueuedWork) -> bool:
+    def _run_one(self, queued: QueuedWork) -> bool:
         """Run one function; return whether it raised after it wrote."""
-        connection = SQLiteConnection(self._raw, self._known, asked.require_not_abandoned)
+        connection = SQLiteConnection(self._raw, self._known, queued.require_not_abandoned)
         try:
-            asked.require_caller()
-            asked.result = run_work(connection, asked.work)
+            queued.require_caller()
+            queued.result = run_work(connection, queued.work)
             # A client that left would find a code or token spent for which it received no response.
-            asked.require_caller()
+            queued.require_caller()
         except BaseException as problem:
-            asked.problem = problem
+            queued.problem = problem
             if not self._raw.in_transaction:
                 # SQLite rolled back the whole transaction (for example on a full disk), or `work`
                 # ended it.
@@ -474,6 +474,15 @@ class SQLite:
         refuse_nesting()
         return self._writer.write(work, limited=False)
 
+    def has_replica(self) -> bool:
+        """Return False: a file has no replicas."""
+        return False
+
+    async def read_replica(self, work: Callable[[Connection], T | None]) -> T | None:
+        """Return None: a file has no replicas."""
+        del work
+        return None
+
     def mark(self) -> bytes | None:
         """See `Engine.mark`."""
         index = self._index
@@ -602,7 +611,7 @@ class SQLite:
 
     def _copy(self, target: Path) -> None:
         try:
-            copy(self._path, target, patience=_COPY_PATIENCE)
+            copy(self._path, target, patience=_COPY_PATIENCE, pause=self._pause)
         except FileExistsError as problem:
             raise OperatorError(
                 f"{target} exists already: name a new file for the backup"
@@ -611,6 +620,12 @@ class SQLite:
             raise translate_error(problem) from problem
         except OSError as problem:
             raise DatabaseUnavailable(f"cannot write {target}: {problem.strerror}") from problem
+
+    def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+        # Closing the database waits for its copies.
+        if self._closed:
+            raise DatabaseUnavailable("the database was closed")
 
     def _close(self) -> None:
         self._scanners.close(drop=False)

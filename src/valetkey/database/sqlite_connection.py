@@ -7,9 +7,8 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import ClassVar
@@ -31,7 +30,6 @@ from valetkey.kernel.refusal import OperatorError
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _ENDS = ("", "-wal", "-shm")
 _LOOK_EVERY = 0.1  # seconds
-_SYNC_EVERY = 0.01  # seconds
 
 
 def files_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -85,32 +83,6 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def sync_while_written(path: Path) -> Generator[None]:
-    """Flush what is written to the file all the time while the block runs, on another thread.
-
-    Flushing a large file only once it is complete delays every commit on the same disk meanwhile.
-    """
-    over = threading.Event()
-    descriptor = os.open(path, os.O_RDONLY)
-
-    def sync_often() -> None:
-        while not over.wait(_SYNC_EVERY):
-            os.fsync(descriptor)
-
-    try:
-        with ThreadPoolExecutor(1, "valetkey-sync") as thread:
-            syncing = thread.submit(sync_often)
-            try:
-                yield
-            finally:
-                over.set()
-        # The kernel reports a failure once: a later flush of this file may succeed.
-        syncing.result()
     finally:
         os.close(descriptor)
 
@@ -285,18 +257,32 @@ class LogIndex:
                 os.close(self._descriptor)
 
 
-def copy(path: Path, target: Path, *, patience: float) -> None:
+# A megabyte: shorter than what delays a request that waits for the core or the disk.
+_STEP_PAGES = 256
+_STEP_CACHE = 16  # pages; what a step copied is written to the file by that step
+_PAUSE_SHARE = 3.0  # times what a step took
+_LONGEST_PAUSES = 60.0  # seconds, together
+
+
+def copy(
+    path: Path, target: Path, *, patience: float, pause: Callable[[float], object] = time.sleep
+) -> None:
     """Write a consistent copy of the database to a new file, on disk when this returns.
+
+    A step copies a megabyte and flushes it; then `pause` is called with three times the seconds
+    that the step took, so that the copy uses a quarter of a core and of the disk. Pauses take a
+    minute at most, together: the database's log cannot restart before the copy is complete.
 
     Raises `apsw.Error`, `FileExistsError` and other `OSError`; then there is no new file.
     """
     # Created empty here: SQLite would create it readable by other users.
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    descriptor = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         raw = _open(path, apsw.SQLITE_OPEN_READWRITE, patience)
         try:
-            with sync_while_written(target):
-                raw.execute("VACUUM INTO ?", (str(target),))
+            # A backup outside a read transaction begins again after each write of another process.
+            raw.execute("BEGIN; SELECT 1 FROM sqlite_schema").fetchall()
+            _copy_in_steps(raw, target, descriptor, pause)
         finally:
             raw.close()
         sync(target)
@@ -304,6 +290,34 @@ def copy(path: Path, target: Path, *, patience: float) -> None:
     except BaseException:
         target.unlink()
         raise
+    finally:
+        # Not before SQLite has closed the file: that would release its locks.
+        os.close(descriptor)
+
+
+def _copy_in_steps(
+    source: apsw.Connection, target: Path, descriptor: int, pause: Callable[[float], object]
+) -> None:
+    raw = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        # An incomplete copy is deleted: it needs no journal, and each step is flushed here.
+        raw.pragma("locking_mode", "EXCLUSIVE")
+        raw.pragma("journal_mode", "OFF")
+        raw.pragma("synchronous", "OFF")
+        raw.pragma("cache_size", _STEP_CACHE)
+        left = _LONGEST_PAUSES
+        with raw.backup("main", source, "main") as steps:
+            while not steps.done:
+                began = monotonic()
+                steps.step(_STEP_PAGES)
+                os.fsync(descriptor)
+                seconds = min(_PAUSE_SHARE * (monotonic() - began), left)
+                left -= seconds
+                pause(seconds)
+        # The copy says that it has a log beside it, as its source does.
+        raw.pragma("journal_mode", "DELETE")
+    finally:
+        raw.close()
 
 
 def check_backup(backup: Path, package: str) -> None:

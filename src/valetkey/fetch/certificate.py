@@ -30,6 +30,14 @@ def is_renewal_due(pem: bytes, host: str, now: Instant) -> bool:
     return _expiry(found) - now <= (_expiry(found) - begins) // 3
 
 
+def serves(pem: bytes, host: str) -> bool:
+    """Return whether the first certificate is for `host`, also by a wildcard (RFC 9525)."""
+    found = _first(pem)
+    wildcard = f"*.{host.partition('.')[2]}"
+    names = () if found is None else (name.lower() for name in _names(found))
+    return any(name in {host, wildcard} for name in names)
+
+
 def fresh_key() -> str:
     """Return a new P-256 key as PEM."""
     return _pem(ec.generate_private_key(ec.SECP256R1()))

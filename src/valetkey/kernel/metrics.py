@@ -135,8 +135,8 @@ class Gauge(Metric):
         """Return the number for each set of label values."""
         with self._turn:
             values = dict(_of_issuer(self._set))
-            asked = list(_of_issuer(self._read).items())
-        values.update((labels, how()) for labels, how in asked)
+            sources = list(_of_issuer(self._read).items())
+        values.update((labels, how()) for labels, how in sources)
         return ((_shown(labels), (value,)) for labels, value in values.items())
 
 
@@ -205,12 +205,12 @@ class RequestSeconds(Histogram):
 
     def samples(self) -> Iterator[Sample]:
         """Return the buckets and the sum of each route and outcome."""
-        told: dict[Labels, list[float]] = {}
+        by_labels: dict[Labels, list[float]] = {}
         for (route, _, status), counts in self._counts.copy().items():
             # Beyond MOST_SERIES the status is no number.
             labels = (route, outcome_of(status) if isinstance(status, int) else OTHER)
-            told[labels] = [*map(add, told.get(labels, [0.0] * len(counts)), counts)]
-        return ((_shown(labels), counts) for labels, counts in told.items())
+            by_labels[labels] = [*map(add, by_labels.get(labels, [0.0] * len(counts)), counts)]
+        return ((_shown(labels), counts) for labels, counts in by_labels.items())
 
     def requests(self) -> Iterator[Sample]:
         """Return the number of requests by route, method and status."""
@@ -268,10 +268,10 @@ def snapshots() -> Mapping[str, Snapshot]:
 
 def snapshot() -> Snapshot:
     """Return everything that this process has counted for the issuer at work."""
-    told = {name: list(metric.samples()) for name, metric in _catalogue.items()}
+    samples = {name: list(metric.samples()) for name, metric in _catalogue.items()}
     if exemplars := list(HTTP_SECONDS.exemplars()):
-        told[EXEMPLARS] = exemplars
-    return told
+        samples[EXEMPLARS] = exemplars
+    return samples
 
 
 _catalogue: dict[str, Metric] = {}
@@ -387,6 +387,12 @@ DATABASE_FAILURES = Counter(
     "database_failures", "Transactions that failed for want of disk, lock, connection or time."
 )
 POOL = Gauge("database_connections", "PostgreSQL connections of one process, by state.", "state")
+REPLICA = Counter(
+    "database_replica_reads",
+    "Questions to replicas of the database, by result: answered; behind, failed and undecided were"
+    " asked of the primary.",
+    "result",
+)
 DATABASE_BYTES = Gauge(
     "database_size_bytes",
     "Size on disk, by part: each table with its indexes, the files of SQLite (main, wal, shm), the"

@@ -45,10 +45,10 @@ class Preconditions(Struct, frozen=True):
             etag is None or (self.match != () and etag not in self.match)
         ):
             raise Refused(FAILED)
-        if self.none_match is not None and etag is not None and self.has(etag):
+        if self.none_match is not None and etag is not None and self.lists(etag):
             raise Refused(FAILED)
 
-    def has(self, etag: str) -> bool:
+    def lists(self, etag: str) -> bool:
         """Return whether If-None-Match lists this tag; weak tags count (304)."""
         if self.none_match is None:
             return False

@@ -99,7 +99,7 @@ class FingerprintKey:
             message = f"a fingerprint key has {_KEY_SIZE} bytes"
             raise ValueError(message)
 
-    def of(self, purpose: str, text: str) -> Fingerprint:
+    def fingerprint(self, purpose: str, text: str) -> Fingerprint:
         """Return the fingerprint of `text` for `purpose` (a short name without NUL).
 
         A fingerprint for one purpose never matches one for another.

@@ -198,25 +198,25 @@ def errors_of(value: object, kind: Any) -> Iterator[FieldError]:
 
 def requirement(message: str, kind: Any = None) -> str:
     """Return what a value must be, from the message of msgspec about it."""
-    said = _WHERE.sub("", message)
-    if found := _TYPE.fullmatch(said):
-        wanted = " or ".join(_WORDS.get(each, each) for each in found[1].split(" | "))
-        return f"must be {wanted}, not {_GIVEN.get(found[2], found[2])}"
-    if found := _LENGTH.fullmatch(said):
+    reason = _WHERE.sub("", message)
+    if found := _TYPE.fullmatch(reason):
+        expected = " or ".join(_WORDS.get(each, each) for each in found[1].split(" | "))
+        return f"must be {expected}, not {_GIVEN.get(found[2], found[2])}"
+    if found := _LENGTH.fullmatch(reason):
         size = _SIZES[found[1]].removesuffix("s" if found[3] == "1" else "")
         return f"must have {_BOUNDS[found[2]]} {found[3]} {size}"
-    if found := _RANGE.fullmatch(said):
+    if found := _RANGE.fullmatch(reason):
         return f"must be {_BOUNDS[found[1]]} {found[2]}"
-    if found := _PATTERN.fullmatch(said):
+    if found := _PATTERN.fullmatch(reason):
         pattern = found[1].strip("'\"").replace("\\\\", "\\")
         return (
             "must have no control characters"
             if pattern == _NO_CONTROLS
             else f"must match {pattern}"
         )
-    if said.startswith("Invalid enum value") and (choices := _choices(kind)):
+    if reason.startswith("Invalid enum value") and (choices := _choices(kind)):
         return f"must be one of: {', '.join(choices)}"
-    return said.replace("`", "")
+    return reason.replace("`", "")
 
 
 _GIVEN: Mapping[str, str] = types.MappingProxyType({**_WORDS, "bool": "a boolean"})
@@ -333,7 +333,7 @@ def inlined(schema: Mapping[str, object]) -> dict[str, object]:
 
     Raises NotLocal.
     """
-    return _Inlining(schema).of(schema, ())
+    return _Inlining(schema).inlined(schema, ())
 
 
 def inside(schema: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
@@ -360,7 +360,9 @@ class _Inlining:
         self._root = root
         self._count = 0
 
-    def of(self, schema: Mapping[str, object], on_the_way: tuple[str, ...]) -> dict[str, object]:
+    def inlined(
+        self, schema: Mapping[str, object], on_the_way: tuple[str, ...]
+    ) -> dict[str, object]:
         self._count += 1
         if self._count > MOST:
             raise NotLocal(f"with every reference in place it is more than {MOST} schemas")
@@ -386,14 +388,14 @@ class _Inlining:
             raise NotLocal(f"$ref {reference!r} leads back to itself")
         if not isinstance(reference, str):
             raise NotLocal("a $ref is not a text")
-        target = self.of(self._found(reference), (*on_the_way, reference))
+        target = self.inlined(self._found(reference), (*on_the_way, reference))
         # Keywords beside a reference apply too (2020-12).
         return target if not made else {**made, "allOf": [*_several(made), target]}
 
     def _any(self, value: object, on_the_way: tuple[str, ...]) -> object:
         if not isinstance(value, dict):
             return value
-        return self.of(cast("dict[str, object]", value), on_the_way)
+        return self.inlined(cast("dict[str, object]", value), on_the_way)
 
     def _found(self, reference: str) -> Mapping[str, object]:
         if not reference.startswith(_LOCAL):

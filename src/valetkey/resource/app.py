@@ -16,13 +16,13 @@ from valetkey.config.paths import (
 from valetkey.config.settings import Settings
 from valetkey.database.decisions import DecisionQueue
 from valetkey.database.engine import Connection, Engine
-from valetkey.database.watch import Readiness, Watch
+from valetkey.database.identity import Readiness, Watch
 from valetkey.kernel.keyring import create_or_read_secret_file
 from valetkey.kernel.moment import Instant, Lifetime, seconds
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.resource.backends.identity import Identity, IdentityRecords
 from valetkey.resource.backends.records import LocalRecords
 from valetkey.resource.documentation.openapi import ApiIdentity

@@ -63,11 +63,11 @@ class ForwardAuth:
             needed = ""
             try:
                 token = read_bearer(request.headers.all("authorization"))
-                ways = _needed(request, asks_in_query=asks_in_query)
-                needed = str(ways[0])
+                alternatives = _needed(request, asks_in_query=asks_in_query)
+                needed = str(alternatives[0])
                 caller = await self._protection.caller(token, request.at)
-                if not any(way <= caller.scope for way in ways):
-                    raise Refused(_too_narrow(ways, caller))
+                if not any(scope <= caller.scope for scope in alternatives):
+                    raise Refused(_too_narrow(alternatives, caller))
             except Refused as refused:
                 return self._problems.answer(request, refused.refusal, endpoint=path, scope=needed)
             return Response(200, b"", identity(caller))
@@ -78,27 +78,27 @@ class ForwardAuth:
 def _needed(request: Request, *, asks_in_query: bool) -> tuple[Scope, ...]:
     """Return the scopes of which one suffices. Raises Refused: a proxy must name at least one."""
     query = read_query(request.hidden_query, multiple=("scope",)) if asks_in_query else None
-    ways = [] if query is None else [Scope.parse(text) for text in query.all("scope")]
+    alternatives = [] if query is None else [Scope.parse(text) for text in query.all("scope")]
     always = [Scope.parse(text) for text in request.headers.all(NEEDED)]
-    if not all(way.names for way in (*ways, *always)):
+    if not all(scope.names for scope in (*alternatives, *always)):
         raise Refused(_UNSAID)
     if always:
         demanded = always[0]
         for more in always[1:]:
             demanded |= more
-        ways = [way | demanded for way in ways] or [demanded]
-    if not ways:
+        alternatives = [scope | demanded for scope in alternatives] or [demanded]
+    if not alternatives:
         raise Refused(_UNSAID)
-    return tuple(ways)
+    return tuple(alternatives)
 
 
-def _too_narrow(ways: tuple[Scope, ...], caller: Caller) -> Refusal:
-    wanted = " or ".join(str(way) for way in ways)
+def _too_narrow(alternatives: tuple[Scope, ...], caller: Caller) -> Refusal:
+    required = " or ".join(str(scope) for scope in alternatives)
     return Refusal(
         ErrorCode.INSUFFICIENT_SCOPE,
-        f"this needs an access token with the scope {wanted}",
+        f"this needs an access token with the scope {required}",
         "scope.missing",
-        wanted,
+        required,
         str(caller.scope) or "no scope",
     )
 
@@ -108,7 +108,7 @@ def identity(caller: Caller) -> Pairs:
 
     If a header were missing, some proxies would pass on the caller's own header of that name.
     """
-    said = (
+    headers = (
         ("x-valetkey-subject", caller.subject),
         ("x-valetkey-subject-type", "client" if caller.user is None else "user"),
         ("x-valetkey-client", caller.client_id),
@@ -116,4 +116,4 @@ def identity(caller: Caller) -> Pairs:
         ("x-valetkey-token-id", caller.token_id),
         ("x-valetkey-expires-at", str(caller.expires_at)),
     )
-    return tuple((name, quote(value, safe=_READABLE) or "-") for name, value in said)
+    return tuple((name, quote(value, safe=_READABLE) or "-") for name, value in headers)

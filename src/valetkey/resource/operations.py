@@ -11,9 +11,9 @@ from msgspec import Struct
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.shapes import Invalid
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.resource.backends.identity import Declined
 from valetkey.resource.backends.records import NOT_FOUND, Records, Representation, Visit
 from valetkey.resource.problem import Cors, Problems
@@ -130,18 +130,18 @@ class Operations(Struct, frozen=True):
         notices = self.notices
 
         async def answer(request: Request) -> Response:
-            told: Pairs = notices
+            headers: Pairs = notices
             try:
                 token: Secret = read_bearer(request.headers.all("authorization"))
                 now: Instant = request.at
                 caller = await self.protection.caller(token, now)
                 if self.allowances is not None:
                     left = self.allowances.take(f"{caller.client_id} {caller.subject}", now)
-                    told = (*told, *left.headers)
+                    headers = (*headers, *left.headers)
                     if left.refusal is not None:
                         raise Refused(left.refusal)
                 demand(caller, *scopes)
-                self.uses.note(caller, scopes, now)
+                self.uses.record(caller, scopes, now)
                 visit = Visit(caller, token, self._owner(caller, scopes), now)
                 if not allowed:
                     response = self._cannot_create(request, path)
@@ -170,7 +170,7 @@ class Operations(Struct, frozen=True):
                     errors=refused.errors if isinstance(refused, PatchRefused) else (),
                     reference=refused.reference if isinstance(refused, Declined) else "",
                 )
-            return response if not told else _with(response, *told)
+            return response if not headers else _with(response, *headers)
 
         swiftly = self.kind.home is Backend.HERE and self.allowances is None
         if swiftly and allowed and verb is Verb.READ:
@@ -197,7 +197,7 @@ class Operations(Struct, frozen=True):
         over.
         """
         recall, find, owner_of = self.protection.recall, self.records.find, self._owner
-        notices, cors, note = self.notices, self.cors, self.uses.note
+        notices, cors, note = self.notices, self.cors, self.uses.record
         due = self.samples.due
 
         async def answer_recent(request: Request) -> Response:
@@ -214,8 +214,8 @@ class Operations(Struct, frozen=True):
             except Refused:
                 return await answer(request)
             note(caller, scopes, request.at)
-            told = (_JSON, ("etag", record.etag), *_PRIVATE)
-            response = cors.opened(request, Response(_OK, record.body, told))
+            answer_headers = (_JSON, ("etag", record.etag), *_PRIVATE)
+            response = cors.opened(request, Response(_OK, record.body, answer_headers))
             if due(caller.client_id, request.method, path, request.at):
                 self._sample(path, request, caller, scopes, _OK)
             return response if not notices else _with(response, *notices)
@@ -257,14 +257,14 @@ class Operations(Struct, frozen=True):
             # There is nothing to repeat, but a malformed key is an error here too.
             read_idempotency_key(request, visit.caller.client_id)
         kind, now = self.kind, visit.now
-        asked = self.pages.read(request.query, kind, visit.owner, now)
-        listed = await self.records.page(visit, asked)
+        page_request = self.pages.read(request.query, kind, visit.owner, now)
+        listed = await self.records.page(visit, page_request)
         body = b'{"items":[' + b",".join(record.body for record in listed.records) + b"]"
         links: Pairs = ()
         cursor = None
         if listed.next is not None:
-            cursor = self.pages.cursor(asked, listed.next, kind, visit.owner, now)
-            links = (("link", f'<{self.url}?{asked.next_query(cursor)}>; rel="next"'),)
+            cursor = self.pages.cursor(page_request, listed.next, kind, visit.owner, now)
+            links = (("link", f'<{self.url}?{page_request.next_query(cursor)}>; rel="next"'),)
         body += b',"next":' + msgspec.json.encode(cursor)
         # Cursors are encrypted with fresh randomness: the tag covers the records alone.
         tag = etag_of(b"\n".join(r.id.encode() + r.etag.encode() for r in listed.records))
@@ -292,9 +292,9 @@ class Operations(Struct, frozen=True):
     async def _replace(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
         preconditions = self._preconditions(request)
-        given, told = self.kind.split(read_document(request.headers, request.body))
+        given, read_only = self.kind.split(read_document(request.headers, request.body))
         fields = self.kind.replaced(given)
-        record = await self.records.replace(visit, _id(request), fields, preconditions, told)
+        record = await self.records.replace(visit, _id(request), fields, preconditions, read_only)
         return _changed(request, record)
 
     async def _change(self, request: Request, visit: Visit) -> Response:
@@ -307,11 +307,11 @@ class Operations(Struct, frozen=True):
                 raise
             response = self.problems.answer(request, refused.refusal)
             return _with(response, ("accept-patch", PATCHES))
-        told = NOTHING
+        read_only = NOTHING
         if isinstance(patch, MergePatch):
-            given, told = self.kind.split(patch.document)
+            given, read_only = self.kind.split(patch.document)
             patch = MergePatch(given)
-        changed = await self.records.change(visit, _id(request), patch, preconditions, told)
+        changed = await self.records.change(visit, _id(request), patch, preconditions, read_only)
         return _changed(request, changed)
 
     async def _delete(self, request: Request, visit: Visit) -> Response:

@@ -162,9 +162,9 @@ def _defaults(record: type) -> Iterator[tuple[str, object]]:
 
 def _error(name: str, message: str, kind: object) -> FieldError:
     """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
-    said, _, place = message.partition(" - at `$")
+    reason, _, place = message.partition(" - at `$")
     inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
-    return FieldError(pointer(name) + inside, requirement(said, None if place else kind))
+    return FieldError(pointer(name) + inside, requirement(reason, None if place else kind))
 
 
 class OwnedBy(StrEnum):
@@ -257,10 +257,10 @@ class ResourceObject:
 
     def split(self, given: Document) -> tuple[Document, Document]:
         """Return the members of a body that can be written, and those that the server sets."""
-        told = {name: value for name, value in given.items() if name in self.read_only}
-        if not told:
+        read_only = {name: value for name, value in given.items() if name in self.read_only}
+        if not read_only:
             return given, NOTHING
-        return {name: value for name, value in given.items() if name not in told}, told
+        return {name: value for name, value in given.items() if name not in read_only}, read_only
 
     @cached_property
     def orders(self) -> Orders:
@@ -313,7 +313,7 @@ class ResourceObject:
         ]
         return self._whole({**shape.defaults, **after}, missing)
 
-    def known(self, stored: Document) -> Document:
+    def fields_of(self, stored: Document) -> Document:
         """Return a stored document's fields in this shape; an older document may have more."""
         return {name: stored[name] for name in self.fields.names if name in stored}
 
@@ -356,9 +356,9 @@ class ResourceObject:
         return {name: values[name] for name in self.fields.names if name in values}
 
 
-def check_read_only(told: Document, shown: Document) -> None:
+def check_read_only(read_only: Document, shown: Document) -> None:
     """Raise Invalid for each member of `told` that the record shows with another value."""
-    wrong = [unknown(name) for name, value in told.items() if not is_shown(shown, name, value)]
+    wrong = [unknown(name) for name, value in read_only.items() if not is_shown(shown, name, value)]
     if wrong:
         raise Invalid(wrong)
 

@@ -25,10 +25,10 @@ def _sentences(objects: Iterable[ResourceObject]) -> Iterator[tuple[str, str]]:
     yield "read", "read all your data"
     yield "write", "change all your data"
     for each in objects:
-        asked = each.owned_by is OwnedBy.USER
-        yield f"{each.name}:read", each.reads if asked else ""
+        is_consented = each.owned_by is OwnedBy.USER
+        yield f"{each.name}:read", each.reads if is_consented else ""
         if each.writes:
-            yield f"{each.name}:write", each.writes if asked else ""
+            yield f"{each.name}:write", each.writes if is_consented else ""
 
 
 SCOPES: Mapping[str, str] = MappingProxyType(dict(_sentences(OBJECTS)))

@@ -4,8 +4,15 @@ from valetkey.kernel.secret import Secret
 from valetkey.sdk.adapters.gate import Gate
 from valetkey.sdk.caller import NO_TOKEN, Caller, Challenge, read_bearer
 from valetkey.sdk.fetch import Credential
-from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
-from valetkey.sdk.protect import Memory, Protection, demand, demand_role
+from valetkey.sdk.protect import (
+    Memory,
+    Protection,
+    demand,
+    demand_role,
+    metadata_document,
+    metadata_path,
+    metadata_url,
+)
 from valetkey.sdk.upstream.discovery import Issuer, find_issuer
 from valetkey.sdk.verify import InvalidWebhook, LoggedOut, LogoutTokens, Webhook, verify_webhook
 

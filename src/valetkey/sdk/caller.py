@@ -22,6 +22,18 @@ class Caller:
     Tokens expire: code that keeps a caller checks `is_live` before each use. `bindings` are the
     keys that the caller proved to hold; a bearer token has none. `claims` are the token's other
     claims, as the issuer's operator declared them.
+
+    >>> caller = Caller(
+    ...     subject="1001", client_id="printer", scope=Scope.parse("notes:read"), token_id="at_1",
+    ...     grant_id="gr_1", issued_at=Instant(0), expires_at=Instant(3600),
+    ...     claims={"roles": ["editor"]},
+    ... )
+    >>> caller.user, caller.roles
+    ('1001', ('editor',))
+    >>> caller.allows("notes:write", "notes:read")
+    True
+    >>> caller.is_live(Instant(3600))
+    False
     """
 
     subject: str

@@ -1,10 +1,13 @@
-"""Protection: authenticates and authorizes the callers of an API."""
+"""Protection: authenticates and authorizes the callers of an API, and describes it (RFC 9728)."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from valetkey.kernel.jose.access_token import Binding
 from valetkey.kernel.moment import Instant, Lifetime
@@ -19,6 +22,57 @@ from valetkey.sdk.upstream.revocations import NOTHING, Page, Revocations
 from valetkey.sdk.upstream.revocations import Keep as KeepRevocations
 from valetkey.sdk.upstream.uses import Uses
 from valetkey.sdk.verify import Verifier
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+_URL = re.compile(r"(https?://[^/?#\s]+)(/[^?#\s]*)?", re.ASCII)
+
+
+def metadata_path(resource: str) -> str:
+    """Return the path of the metadata of the API called `resource` (RFC 9728 section 3.1).
+
+    The path is on the host of `resource`; "" if `resource` is no http or https URL: such an API has
+    no metadata.
+    """
+    match = _URL.fullmatch(resource)
+    if match is None:
+        return ""
+    path = match[2] or ""
+    return WELL_KNOWN + ("" if path == "/" else path)
+
+
+def metadata_url(resource: str) -> str:
+    """Return the URL of the metadata document; "" if there is none."""
+    match = _URL.fullmatch(resource)
+    return "" if match is None else match[1] + metadata_path(resource)
+
+
+def metadata_document(
+    resource: str,
+    issuers: Sequence[str],
+    scopes: Collection[str] = (),
+    *,
+    name: str = "",
+    documentation: str = "",
+) -> bytes:
+    """Return the document as JSON (section 2).
+
+    `documentation` is the URL of a page for developers. Tokens are accepted in the Authorization
+    header alone.
+    """
+    document: dict[str, object] = {
+        "resource": resource,
+        "authorization_servers": list(issuers),
+        "bearer_methods_supported": ["header"],
+    }
+    if scopes:
+        document["scopes_supported"] = list(scopes)
+    if name:
+        document["resource_name"] = name
+    if documentation:
+        document["resource_documentation"] = documentation
+    return msgspec.json.encode(document)
+
 
 _BEARER = "Bearer "
 
@@ -45,6 +99,22 @@ class Protection:
 
     All requests share keys, revocations and cached introspection: create one for each process,
     inside the event loop that will use it, keep `follow` running, and `close` it at the end.
+
+    Here a mint of `valetkey.sdk.testing` makes the protection, and the token that it admits:
+
+    >>> import asyncio, time
+    >>> from valetkey.sdk.testing import Mint
+    >>> mint = Mint("https://api.example.com")
+    >>> async def admit(token: str, *needs: str) -> Caller:
+    ...     now = Instant(int(time.time()))
+    ...     async with mint.protection() as protection:
+    ...         return await protection.admit([f"Bearer {token}"], now, *needs)
+    >>> asyncio.run(admit(mint.token("notes:read"), "notes:read")).user
+    '1001'
+    >>> asyncio.run(admit(mint.token("notes:read"), "notes:write"))
+    Traceback (most recent call last):
+    ...
+    valetkey.kernel.refusal.Refused: ...
     """
 
     def __init__(
@@ -133,7 +203,7 @@ class Protection:
         if roles:
             demand_role(caller, *roles)
         if self._uses is not None:
-            self._uses.note(caller, needs or ("",), now)
+            self._uses.record(caller, needs or ("",), now)
         return caller
 
     def recall(self, authorization: Sequence[str], now: Instant) -> Caller | None:

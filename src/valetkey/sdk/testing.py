@@ -107,7 +107,13 @@ class Mint:
 
 @contextmanager
 def trusted(gate: Gate) -> Generator[Mint]:
-    """Make `gate` trust a mint instead of its issuer until the block ends."""
+    """Make `gate` trust a mint instead of its issuer until the block ends.
+
+    >>> gate = Gate("https://auth.example.com", audience="https://api.example.com")
+    >>> with trusted(gate) as mint:
+    ...     mint.headers("notes:read", user="7").keys()
+    dict_keys(['Authorization'])
+    """
     mint = Mint(gate.audience, gate.issuer.url, gate.runtime)
     gate.replace(lambda _: mint.protection())
     try:
@@ -142,7 +148,7 @@ class _InMemory:
         token = self.references.get(fields["token"])
         if token is None:
             return Answer(200, b'{"active":false}')
-        said = {
+        claims = {
             "active": True,
             "iss": token.issuer,
             "sub": token.subject,
@@ -153,7 +159,7 @@ class _InMemory:
             "iat": token.issued_at,
             "exp": token.expires_at,
         }
-        return Answer(200, msgspec.json.encode(said))
+        return Answer(200, msgspec.json.encode(claims))
 
     async def close(self) -> None:
         """Do nothing: no connection is open."""

@@ -427,6 +427,17 @@ def verify_webhook(
     `now` is the Unix time in seconds. While a secret is rotated, pass both. Signatures are
     compared in constant time. Raises InvalidWebhook for a missing or malformed header, a
     timestamp further than `tolerance` seconds away, and an invalid signature.
+
+    >>> secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLwSw"
+    >>> headers = {
+    ...     "webhook-id": "ev_1",
+    ...     "webhook-timestamp": "1767322800",
+    ...     "webhook-signature": "v1,oRDwQHVVfm4YHJ5f+Damk0AGY9Ah5IgkVa5IIPU7weI=",
+    ... }
+    >>> body = b'{"type":"user.disabled","timestamp":"2026-01-02T03:00:00Z","data":{"uid":17}}'
+    >>> message = verify_webhook(headers, body, secret, now=1767322801)
+    >>> message.type, message.data
+    ('user.disabled', {'uid': 17})
     """
     known = {name.lower(): value for name, value in headers.items()}
     message_id = known.get("webhook-id", "")

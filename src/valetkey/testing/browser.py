@@ -167,24 +167,27 @@ class _Reader(HTMLParser):
         self.buttons: list[Button] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append(Form(said.get("action", ""), said.get("method", "get")))
+            self.forms.append(Form(attributes.get("action", ""), attributes.get("method", "get")))
         elif tag == "button" and self.forms:
-            self.buttons.append(self._button(said))
+            self.buttons.append(self._button(attributes))
         elif tag == "input" and self.forms:
-            self._input(said, dict(attrs))
+            self._input(attributes, dict(attrs))
 
-    def _button(self, said: Mapping[str, str]) -> Button:
+    def _button(self, attributes: Mapping[str, str]) -> Button:
         return Button(
-            said.get("id", ""), said.get("name", ""), said.get("value", ""), len(self.forms) - 1
+            attributes.get("id", ""),
+            attributes.get("name", ""),
+            attributes.get("value", ""),
+            len(self.forms) - 1,
         )
 
-    def _input(self, said: Mapping[str, str], attributes: Mapping[str, str | None]) -> None:
-        name, value = said.get("name", ""), said.get("value", "")
-        if said.get("type") == "checkbox":
+    def _input(self, members: Mapping[str, str], attributes: Mapping[str, str | None]) -> None:
+        name, value = members.get("name", ""), members.get("value", "")
+        if members.get("type") == "checkbox":
             self.forms[-1].boxes.append((name, value or "on", "checked" in attributes))
-        elif said.get("type") == "submit":
-            self.buttons.append(self._button(said))
+        elif members.get("type") == "submit":
+            self.buttons.append(self._button(members))
         elif name:
             self.forms[-1].fields.append((name, value))

@@ -318,11 +318,11 @@ class EngineConformance(EngineLookConformance):
         with other_process("write", engine_url) as other:
             order(other)
             lines = other.stdout
-            told = [next(lines) for _ in range(500)] if lines else []
+            numbers = [next(lines) for _ in range(500)] if lines else []
             other.kill()
-            told += list(lines or ())
+            numbers += list(lines or ())
         # The last line may have been cut in two by the kill.
-        acknowledged = {int(line) for line in told if line.endswith("\n")}
+        acknowledged = {int(line) for line in numbers if line.endswith("\n")}
         check(len(acknowledged) >= 500, "the other process did not write")
 
         async def story(engine: Engine) -> None:

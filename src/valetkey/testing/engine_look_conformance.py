@@ -194,8 +194,8 @@ class EngineLookConformance:
             same(await engine.write(bump), False)
             same(await engine.write(bump), True)
             same(await engine.read(lambda db: db.assume(ask, 3)), False)
-            told = await engine.row("SELECT count(*) FROM notes WHERE text = '1'")
-            same(told, (17,))
+            outcomes = await engine.row("SELECT count(*) FROM notes WHERE text = '1'")
+            same(outcomes, (17,))
 
         run_on_engine(engine_url, story)
 
@@ -260,8 +260,8 @@ class EngineLookConformance:
             return work
 
         async def story(engine: Engine) -> None:
-            told = await asyncio.gather(*(engine.write(claim(key)) for key in range(1, 65)))
-            same(sum(told), 1)
+            outcomes = await asyncio.gather(*(engine.write(claim(key)) for key in range(1, 65)))
+            same(sum(outcomes), 1)
             same(await engine.row("SELECT count(*) FROM notes WHERE text = 'won'"), (1,))
             same(await engine.row("SELECT count(*) FROM notes"), (65,))
             same(await engine.write(claim(-1)), False)
@@ -294,13 +294,13 @@ class EngineLookConformance:
 
         async def story(engine: Engine) -> None:
             works = [looking, raising(1, stays=True), looking, raising(100, stays=False), looking]
-            for told in (0, 6, 12):
-                asked = [engine.write(work) for work in works * 6]
-                for seen in await asyncio.gather(*asked, return_exceptions=True):
+            for outcomes in (0, 6, 12):
+                pending = [engine.write(work) for work in works * 6]
+                for seen in await asyncio.gather(*pending, return_exceptions=True):
                     fits = isinstance(seen, KeyError) or (
-                        isinstance(seen, int) and told <= seen <= told + 6
+                        isinstance(seen, int) and outcomes <= seen <= outcomes + 6
                     )
-                    check(fits, f"{seen!r} after {told}")
+                    check(fits, f"{seen!r} after {outcomes}")
             same(await engine.read(looking), 18)
 
         run_on_engine(engine_url, story)

@@ -171,7 +171,7 @@ class Servers:
         foundation = build_foundation(self.settings, self.runtime, self.scopes)
         registrar = foundation.registrar("test")
         _run(foundation.store.engine.close())
-        said = self.write(
+        client = self.write(
             lambda tx: registrar.register(
                 tx,
                 metadata,
@@ -180,9 +180,9 @@ class Servers:
                 secret=None if secret is None else Secret(secret),
             )
         )
-        if isinstance(said, tuple):
-            raise ValueError(said)
-        return said
+        if isinstance(client, tuple):
+            raise ValueError(client)
+        return client
 
     def register_user(
         self, username: str, password: str, *, uid: int | None = None, name: str = ""
@@ -193,14 +193,14 @@ class Servers:
         _run(foundation.store.engine.close())
         stored = hash_password(password, self.settings.passwords, SYSTEM.random)
         record = UserRecord(username, f"{username}@example.com", name or username.capitalize())
-        said = self.write(
+        user = self.write(
             lambda tx: accounts.register(
                 tx, record, self.clock.now(), uid=uid, password_hash=stored
             )
         )
-        if isinstance(said, tuple):
-            raise ValueError(said)
-        return said
+        if isinstance(user, tuple):
+            raise ValueError(user)
+        return user
 
 
 def _run(work: Coroutine[object, object, T]) -> T:

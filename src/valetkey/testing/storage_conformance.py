@@ -21,12 +21,12 @@ from valetkey.authorization.model.client import Client, ClientSecret, ProfileNam
 from valetkey.authorization.model.event.event import USUAL_ACTOR, by_cli
 from valetkey.authorization.model.event.grants import ClientEnabled
 from valetkey.authorization.model.grant import Consent, Grant, Voucher, VoucherKind
-from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.user import Session, Uid, User
 from valetkey.authorization.storage.credentials import Limit
 from valetkey.authorization.storage.grants import ClientUsage, Rotation
 from valetkey.authorization.storage.revision import revision
 from valetkey.authorization.storage.revocations import RevocationRecord, RevokedKind
+from valetkey.authorization.storage.signing_keys import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import Settings
@@ -157,14 +157,14 @@ class StorageConformance:
 
     def test_voucher_is_issued_once(self, memory: Memory) -> None:
         """Exactly one concurrent caller stores a string: replay detection depends on it."""
-        told = memory.contend(lambda tx, _: tx.vouchers.issue(voucher()))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.vouchers.issue(voucher()))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
 
     def test_voucher_is_redeemed_once(self, memory: Memory) -> None:
         """Exactly one concurrent caller redeems a voucher."""
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
-        told = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         found = memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code")))
         assert found == replace(voucher(), redeemed_at=NOW)
 
@@ -224,10 +224,10 @@ class StorageConformance:
 
     def test_grant_is_issued_once_and_revoked_once(self, memory: Memory) -> None:
         """The revocation of a grant is reported to resource servers once."""
-        told = memory.contend(lambda tx, _: tx.grants.issue(grant("gr_2")))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
-        told = memory.contend(lambda tx, _: tx.grants.revoke("gr_2", NOW, "tested"))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.grants.issue(grant("gr_2")))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.grants.revoke("gr_2", NOW, "tested"))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         page = memory.read(lambda tx: tx.revocations.page(Instant(0), "", "", 10))
         assert [(entry.kind, entry.id) for entry in page] == [(RevokedKind.GRANT, "gr_2")]
 
@@ -274,8 +274,8 @@ class StorageConformance:
         assert found is not None
         assert found[0] == token
         assert found[1].ended(NOW) == ""
-        told = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, "", NOW))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, "", NOW))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         memory.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "printer", NOW))
         by_itself = memory.read(lambda tx: tx.access_tokens.find(print_))
         by_client = memory.read(lambda tx: tx.access_tokens.find(Fingerprint("own")))
@@ -298,17 +298,19 @@ class StorageConformance:
             seen += [entry.id for entry in page]
             place = (page[-1].revoked_at, page[-1].kind.value, page[-1].id)
         assert seen == [f"at_{n}" for n in range(5)]
-        told = memory.contend(lambda tx, _: tx.revocations.add_once(RevokedKind.TOKEN, "at_9", NOW))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(
+            lambda tx, _: tx.revocations.add_once(RevokedKind.TOKEN, "at_9", NOW)
+        )
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         assert memory.read(lambda tx: tx.revocations.covers("at_9", "printer", NOW))
         assert not memory.read(lambda tx: tx.revocations.covers("at_10", "printer", NOW))
 
     def test_throttle_enforces_its_limit_under_concurrency(self, memory: Memory) -> None:
         """The count decreases with time, and a successful attempt is given back."""
         limit = Limit(attempts=5, window=seconds(50))
-        told = memory.contend(lambda tx, _: tx.throttles.take("a", limit, NOW))
-        assert told.count(0) == limit.attempts
-        assert {wait for wait in told if wait} == {10}
+        outcomes = memory.contend(lambda tx, _: tx.throttles.take("a", limit, NOW))
+        assert outcomes.count(0) == limit.attempts
+        assert {wait for wait in outcomes if wait} == {10}
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 4))) == 6
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 0
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(NOW + 10))) == 10
@@ -319,8 +321,8 @@ class StorageConformance:
     def test_finished_attempts_count_only_for_all_attempts(self, memory: Memory) -> None:
         """An attempt that is finished too late still counts; ten times the limit may be begun."""
         limit = Limit(attempts=2, window=seconds(100))
-        told = memory.contend(lambda tx, _: tx.throttles.begin("a", limit, NOW))
-        assert told.count(0) == limit.attempts
+        outcomes = memory.contend(lambda tx, _: tx.throttles.begin("a", limit, NOW))
+        assert outcomes.count(0) == limit.attempts
         late = Instant(NOW + limit.window)
         memory.write(lambda tx: tx.throttles.finish("a", NOW, limit.window, late))
         assert memory.write(lambda tx: tx.throttles.begin("a", limit, NOW)) > 0
@@ -340,9 +342,9 @@ class StorageConformance:
             assert memory.write(lambda tx: tx.throttles.take("a", limit, ahead)) == 0
         # Another server's clock is only a little behind: that empties nothing.
         assert memory.write(lambda tx: tx.throttles.take("a", limit, Instant(ahead - 30))) > 0
-        told = [memory.write(lambda tx: tx.throttles.take("a", limit, NOW)) for _ in range(4)]
-        assert [bool(wait) for wait in told] == [False, False, False, True]
-        assert told[-1] <= limit.window
+        outcomes = [memory.write(lambda tx: tx.throttles.take("a", limit, NOW)) for _ in range(4)]
+        assert [bool(wait) for wait in outcomes] == [False, False, False, True]
+        assert outcomes[-1] <= limit.window
 
     def test_registered_client_is_read_unchanged(self, memory: Memory) -> None:
         """Secrets are read as well; a taken id is refused, and each change is a new revision."""
@@ -377,8 +379,8 @@ class StorageConformance:
             assert not memory.write(partial(_register, taken))
         for name in ("ada", "Ada", "ADA@EXAMPLE.COM"):
             assert memory.read(partial(_find_by_name, name)) == user()
-        told = memory.contend(lambda tx, n: tx.users.register(user(2_000 + n, "grace")))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, n: tx.users.register(user(2_000 + n, "grace")))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
 
     def test_password_hash_is_renewed_only_if_unchanged(self, memory: Memory) -> None:
         """A concurrent change of the password wins."""
@@ -395,8 +397,8 @@ class StorageConformance:
         assert memory.read(lambda tx: tx.sessions.find_by_id("se_1")) == session()
         assert list(memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))) == [session()]
         memory.write(lambda tx: tx.sessions.touch("se_1", "192.0.2.1", LATER))
-        told = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         found = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))
         assert found == replace(
             session(), last_seen_from="192.0.2.1", last_seen_at=LATER, ended_at=NOW
@@ -406,9 +408,9 @@ class StorageConformance:
 
     def test_participant_is_stored_while_session_is_live(self, memory: Memory) -> None:
         """A participant is added once, before the session ends, and deleted with it."""
-        told = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
-        assert told == [True] * THREADS
-        assert list(memory.read(lambda tx: tx.participants.of("se_1"))) == ["printer"]
+        outcomes = memory.contend(lambda tx, _: tx.participants.add("se_1", "printer", NOW))
+        assert outcomes == [True] * THREADS
+        assert list(memory.read(lambda tx: tx.participants.of_session("se_1"))) == ["printer"]
         assert not memory.write(lambda tx: tx.participants.add("se_2", "printer", NOW))
         assert memory.write(lambda tx: tx.sessions.end("se_1", NOW))
         assert not memory.write(lambda tx: tx.participants.add("se_1", "printer", NOW))
@@ -421,16 +423,16 @@ class StorageConformance:
         def work(tx: Transaction, number: int) -> tuple[str, ...] | bool:
             if number % 2:
                 return tx.participants.add("se_1", f"app-{number}", NOW)
-            return tuple(tx.participants.of("se_1")) if tx.sessions.end("se_1", NOW) else ()
+            return tuple(tx.participants.of_session("se_1")) if tx.sessions.end("se_1", NOW) else ()
 
         def everyone(tx: Transaction) -> None:
             for number in range(THREADS):
                 tx.clients.register(client(f"app-{number}"))
 
         memory.write(everyone)
-        told = memory.contend(work)
-        heard = {name for each in told if isinstance(each, tuple) for name in each}
-        assert heard == {f"app-{n}" for n, each in enumerate(told) if each is True}
+        outcomes = memory.contend(work)
+        heard = {name for each in outcomes if isinstance(each, tuple) for name in each}
+        assert heard == {f"app-{n}" for n, each in enumerate(outcomes) if each is True}
 
     def test_user_and_client_have_one_consent(self, memory: Memory) -> None:
         """A later consent replaces the earlier one."""
@@ -445,14 +447,14 @@ class StorageConformance:
 
     def test_one_process_creates_the_key_of_a_period(self, memory: Memory) -> None:
         """The other processes read the key; it is retired once."""
-        told = memory.contend(lambda tx, n: tx.signing_keys.issue(_key(f"kid {n}")))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, n: tx.signing_keys.issue(_key(f"kid {n}")))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         (record,) = memory.read(lambda tx: tx.signing_keys.all(NOW))
-        assert record == _key(f"kid {told.index(True)}")
+        assert record == _key(f"kid {outcomes.index(True)}")
         assert record.state(NOW) is KeyState.NEXT
         assert memory.write(lambda tx: tx.signing_keys.activate(record.kid, NOW))
-        told = memory.contend(lambda tx, _: tx.signing_keys.retire(record.kid, NOW, LATER))
-        assert sorted(told) == [False] * (THREADS - 1) + [True]
+        outcomes = memory.contend(lambda tx, _: tx.signing_keys.retire(record.kid, NOW, LATER))
+        assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         assert memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "resealed"))
         assert not memory.write(lambda tx: tx.signing_keys.reseal(record.kid, "sealed", "resealed"))
         assert not memory.read(lambda tx: tx.signing_keys.all(LATER))

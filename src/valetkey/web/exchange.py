@@ -217,7 +217,7 @@ def conditional(request: Request, response: Response) -> Response:
     if not tags or response.status != _OK or request.method not in _READS:
         return response
     etag = next((value for name, value in response.headers if name == "etag"), "")
-    if not etag or not preconditions((), tags).has(etag.removeprefix("W/")):
+    if not etag or not preconditions((), tags).lists(etag.removeprefix("W/")):
         return response
     kept = tuple(pair for pair in response.headers if pair[0] not in _OF_THE_BODY)
     return Response(_NOT_MODIFIED, b"", kept)

@@ -1,6 +1,7 @@
 """Several applications behind the same sockets: the Host of a request selects one."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from http import HTTPStatus
 
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import Runtime
@@ -25,10 +26,18 @@ _BUSY = json_response(
 _HEADERS = (("retry-after", str(RETRY_AFTER)), ("access-control-allow-origin", "*"))
 
 
-def send_unavailable(asked: IncomingRequest) -> None:
+def send_unavailable(request: IncomingRequest) -> None:
     """Answer 503 with Retry-After."""
     response = Response(_BUSY.status, _BUSY.body, (*_BUSY.headers, *_HEADERS))
-    asked.send(response, hsts=asked.tls, bare=asked.method == "HEAD")
+    request.send(response, hsts=request.tls, bare=request.method == "HEAD")
+
+
+def send_misdirected(request: IncomingRequest) -> None:
+    """Answer 421: the connection has the certificate of another host (RFC 9110 section 15.5.20)."""
+    description = "the connection is not one for this Host; open another one"
+    members = {"error": ErrorCode.INVALID_REQUEST, "error_description": description}
+    response = json_response(members, HTTPStatus.MISDIRECTED_REQUEST)
+    request.send(response, hsts=request.tls, bare=request.method == "HEAD")
 
 
 class Hosts(RoutedApp):
@@ -63,14 +72,14 @@ class Hosts(RoutedApp):
         )
         self._find = find
 
-    async def answer(self, asked: IncomingRequest) -> None:
-        """Answer one request."""
+    async def answer(self, incoming: IncomingRequest) -> None:
+        """Pass the request to the application of its host, or answer it as misdirected."""
         # With several Host fields any application refuses.
-        chosen = self._find((asked.headers.raw(b"host") or b"").lower())
+        chosen = self._find((incoming.headers.raw(b"host") or b"").lower())
         if chosen is None:
-            await super().answer(asked)
+            await super().answer(incoming)
         else:
-            await chosen.answer(asked)
+            await chosen.answer(incoming)
 
 
 async def _is_running(_: object) -> None:
@@ -78,5 +87,5 @@ async def _is_running(_: object) -> None:
 
 
 def _refuse(_: Request, refusal: Refusal) -> Response:
-    said = {"error": refusal.code, "error_description": refusal.description}
-    return json_response(said, refusal.code.status)
+    members = {"error": refusal.code, "error_description": refusal.description}
+    return json_response(members, refusal.code.status)

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -165,24 +165,98 @@ class TlsListener:
         return found
 
 
+class HostContext(ssl.SSLContext):
+    """A TLS context, and the host for which it was chosen: "" for the only one of a server."""
+
+    host = ""
+
+
 # Only authenticated encryption with forward secrecy; TLS 1.3 has nothing else (RFC 9325).
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _HTTP = ("http/1.1",)
 
 
-def tls_context(certificate: Path, key: Path, protocols: Sequence[str] = _HTTP) -> ssl.SSLContext:
+def tls_context(
+    certificate: Path, key: Path, protocols: Sequence[str] = _HTTP, host: str = ""
+) -> HostContext:
     """Return a context for TLS 1.2 (AEAD only) and 1.3. Raises OperatorError for unusable files."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(_CIPHERS)
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(list(protocols))
+    context = _context(protocols)
+    context.host = host
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or "certificate and key do not match"
         raise OperatorError(f"cannot use this certificate: {reason}", "tls_certificate") from error
     return context
+
+
+def _context(protocols: Sequence[str] = _HTTP) -> HostContext:
+    context = HostContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(list(protocols))
+    return context
+
+
+class Certificates:
+    """The certificates of several hosts at the same sockets, chosen by the name in a ClientHello.
+
+    A handshake with another name, or with none, fails (RFC 6066 section 3).
+    """
+
+    def __init__(self, on_certificate: Callable[[str, Path], None]) -> None:
+        """Serve none yet. `on_certificate` is called with host and file of each that is served."""
+        self.context = _context()
+        self.context.sni_callback = self._choose
+        self._on_certificate = on_certificate
+        self._files: dict[str, tuple[Path, Path]] = {}
+        self._looks: dict[str, list[tuple[int, int, int] | None]] = {}
+        self._contexts: dict[str, HostContext] = {}
+
+    def use(self, files: Mapping[str, tuple[Path, Path]]) -> None:
+        """Serve these files, chain and key of each host, from the next handshake on.
+
+        A pair that cannot be used is logged; the one that its host had before stays.
+        """
+        for host in self._files.keys() - files.keys():
+            del self._files[host], self._looks[host]
+            self._contexts.pop(host, None)
+        for host, pair in files.items():
+            if self._files.get(host) != pair:
+                self._files[host], self._looks[host] = pair, _looks(pair)
+                self._load(host)
+
+    async def watch(self) -> None:
+        """Load files again that change, until cancelled."""
+        while True:
+            await asyncio.sleep(_RENEWED_WITHIN)
+            for host, files in list(self._files.items()):
+                now = _looks(files)
+                if now != self._looks[host] and None not in now:
+                    self._looks[host] = now
+                    self._load(host)
+
+    def _load(self, host: str) -> None:
+        certificate, key = self._files[host]
+        is_renewal = host in self._contexts
+        try:
+            self._contexts[host] = tls_context(certificate, key, host=host)
+        except OperatorError as problem:
+            log.error("certificate.refused", file=str(certificate), reason=str(problem))
+            return
+        if is_renewal:
+            log.info("certificate.renewed", file=str(certificate))
+        self._on_certificate(host, certificate)
+
+    def _choose(
+        self, handshake: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
+    ) -> int | None:
+        chosen = self._contexts.get((name or "").lower())
+        if chosen is None:
+            return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+        handshake.context = chosen
+        return None
 
 
 _GRACE_SECONDS = 10
@@ -201,6 +275,8 @@ async def serve(
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     tls_challenge: Path | None = None,
+    certificates: Certificates | None = None,
+    clear: Sequence[socket.socket] = (),
     limits: Limits = _DEFAULTS,
     drain: float = 0.0,
     on_ready: Callable[[], None] | None = None,
@@ -214,23 +290,27 @@ async def serve(
     for `drain` seconds, each response being the last on its connection; requests not finished 10
     seconds after that are cut off. The certificate is loaded again when its files change.
     While the file `tls_challenge` exists, an authority that validates the host name is shown the
-    certificate in it (RFC 8737). Connections from proxies that `app` trusts are not
-    counted by address. Raises OperatorError for an unusable certificate.
+    certificate in it (RFC 8737). With `certificates`, all sockets but those in `clear` have TLS
+    with the one for the host that the client names. Connections from proxies that `app` trusts are
+    not counted by address. Raises OperatorError for an unusable certificate.
     """
     tls = None
     if tls_certificate is not None and tls_key is not None:
         tls = tls_context(tls_certificate, tls_key)
+    beside: list[asyncio.Task[None]] = []
+    if certificates is not None:
+        tls = certificates.context
+        beside.append(asyncio.create_task(certificates.watch()))
     challenge = None
     if tls_challenge is not None:
         challenge = Challenge(
             tls_challenge, lambda: tls_context(tls_challenge, tls_challenge, ACME)
         )
-    server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready, challenge)
-    beside: list[asyncio.Task[None]] = []
+    server = _Server(app, Gate(limits, app.proxies), tls, drain, on_ready, challenge, clear)
     if tls is not None and tls_certificate is not None and tls_key is not None:
-        told = on_certificate or _ignore
-        told(tls_certificate)
-        beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key, told)))
+        on_renewal = on_certificate or _ignore
+        on_renewal(tls_certificate)
+        beside.append(asyncio.create_task(_renew(tls, tls_certificate, tls_key, on_renewal)))
     if stop is not None:
         beside.append(asyncio.create_task(_stop(server, stop)))
     try:
@@ -251,7 +331,7 @@ def _ignore(_: Path) -> None:
 
 
 async def _renew(
-    tls: ssl.SSLContext, certificate: Path, key: Path, told: Callable[[Path], None]
+    tls: ssl.SSLContext, certificate: Path, key: Path, on_renewal: Callable[[Path], None]
 ) -> None:
     """Load a renewed certificate; an unusable one is logged and changes nothing."""
     files = (certificate, key)
@@ -270,7 +350,7 @@ async def _renew(
             log.error("certificate.refused", file=str(certificate), reason=str(problem))
         else:
             log.info("certificate.renewed", file=str(certificate))
-            told(certificate)
+            on_renewal(certificate)
 
 
 def _looks(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
@@ -301,6 +381,7 @@ class _Server(uvicorn.Server):
         drain: float,
         on_ready: Callable[[], None] | None,
         challenge: Challenge | None,
+        clear: Sequence[socket.socket],
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -319,6 +400,7 @@ class _Server(uvicorn.Server):
         self._gate = gate
         self._tls = tls
         self._challenge = challenge
+        self._clear = clear
         self._drain = drain
         self._on_ready = on_ready
         self._listeners: list[TlsListener] = []
@@ -381,7 +463,7 @@ class _Server(uvicorn.Server):
         self.servers = []
         for sock in sockets or []:
             listen(sock)
-            if self._tls is None:
+            if self._tls is None or sock in self._clear:
                 self.servers.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
             else:
                 self._listeners.append(

@@ -76,8 +76,8 @@ class _Output:
         """Format many request lines; plain JSON is encoded in one call."""
         if self._render is _json and not self._ecs:
             return _encoder.encode_lines(rows).decode()
-        told = [_fields(row) for row in rows]
-        return "".join(self.line("info", each) + "\n" for each in told)
+        fields = [_fields(row) for row in rows]
+        return "".join(self.line("info", each) + "\n" for each in fields)
 
     def write(self, text: str) -> None:
         # A full disk or a closed terminal must not end the server.
@@ -148,9 +148,9 @@ def throttled(
     """
     where = "" if failure is None else _where(failure)
     at, key = monotonic(), (ISSUER.get(), event, cause, where)
-    told, left_out = _seldom.get(key, (-_MINUTE, 0))
-    if at - told < _MINUTE:
-        _seldom[key] = (told, left_out + 1)
+    last, left_out = _seldom.get(key, (-_MINUTE, 0))
+    if at - last < _MINUTE:
+        _seldom[key] = (last, left_out + 1)
         return
     if len(_seldom) >= _CAUSES:
         _seldom.clear()
@@ -208,21 +208,21 @@ def _write(level: str, event: str, fields: _Fields, failure: BaseException | Non
     metrics.LOG_LINES.add(level)
     if not is_enabled(level):
         return
-    told: _Fields = {"level": level, "event": event}
-    told.update({name: _typed(value) for name, value in fields.items()})
+    members: _Fields = {"level": level, "event": event}
+    members.update({name: _typed(value) for name, value in fields.items()})
     if issuer := ISSUER.get():
-        told["issuer"] = issuer
+        members["issuer"] = issuer
     caller = CALLER.get()
     if caller is not None and caller.request_id:
-        told["request_id"] = caller.request_id
+        members["request_id"] = caller.request_id
         if caller.span.trace_id:
-            told["trace_id"] = caller.span.trace_id.hex()
-            told["span_id"] = caller.span.span_id.hex()
+            members["trace_id"] = caller.span.trace_id.hex()
+            members["span_id"] = caller.span.span_id.hex()
     if failure is not None:
-        told.update({"failure": type(failure).__qualname__, "where": _where(failure)})
+        members.update({"failure": type(failure).__qualname__, "where": _where(failure)})
     now = datetime.now(UTC)  # noqa: TID251 - it only says when this line was written
-    told["timestamp"] = now.isoformat().replace("+00:00", "Z")
-    _output.write(_output.line(level, told) + "\n")
+    members["timestamp"] = now.isoformat().replace("+00:00", "Z")
+    _output.write(_output.line(level, members) + "\n")
 
 
 class _Row(msgspec.Struct, omit_defaults=True):
@@ -266,18 +266,18 @@ _ECS = {
 
 def _in_ecs(fields: _Fields) -> _Fields:
     """Rename fields to the Elastic Common Schema; others are prefixed with `valetkey.`."""
-    told: _Fields = {"ecs.version": "8.11.0", "service.name": "valetkey"}
+    members: _Fields = {"ecs.version": "8.11.0", "service.name": "valetkey"}
     for name, value in fields.items():
         if name == "milliseconds" and isinstance(value, float):
-            told["event.duration"] = round(value * 1_000_000)
+            members["event.duration"] = round(value * 1_000_000)
         else:
-            told[_ECS.get(name, f"valetkey.{name}")] = value
-    return told
+            members[_ECS.get(name, f"valetkey.{name}")] = value
+    return members
 
 
 def _fields(row: _Row) -> _Fields:
-    told = {name: getattr(row, name) for name in _FIELDS}
-    return {name: value for name, value in told.items() if value or name not in _OPTIONAL}
+    fields = {name: getattr(row, name) for name in _FIELDS}
+    return {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
 
 
 def _row(line: Line, issuer: str) -> _Row:
@@ -345,11 +345,11 @@ class RequestIds:
         self._process = f"{to_base64url(random(6))}-"
         self._numbers = count(1)
 
-    def of(self, asked: IncomingRequest) -> str:
+    def request_id(self, request: IncomingRequest) -> str:
         """Return the id of a request: that of a trusted proxy, or a new one."""
-        given = asked.headers.raw(b"x-request-id")
+        given = request.headers.raw(b"x-request-id")
         # Any other client could imitate other requests in the log.
-        if given and self._proxies.trusts(asked.peer) and _GIVEN.fullmatch(given):
+        if given and self._proxies.trusts(request.peer) and _GIVEN.fullmatch(given):
             return given.decode("ascii")
         return f"{self._process}{next(self._numbers):x}"
 
@@ -363,18 +363,18 @@ class RequestTraces:
         """Continue the traces that `peers` send."""
         self._peers = peers
 
-    def begin(self, asked: IncomingRequest) -> Span:
+    def begin(self, request: IncomingRequest) -> Span:
         """Begin the span of a request."""
         # A context of any other client could force sampling, or join the traces of others.
-        if not self._peers.trusts(asked.peer):
+        if not self._peers.trusts(request.peer):
             return TRACES.root("", SpanKind.SERVER)
-        headers = asked.headers
+        headers = request.headers
         return TRACES.request(headers.raw(b"traceparent"), headers.raw(b"tracestate"))
 
     @staticmethod
-    def end(asked: IncomingRequest, method: str, route: str, status: int) -> None:
+    def end(request: IncomingRequest, method: str, route: str, status: int) -> None:
         """End the span of a request, if it is recorded; `method` and `route` are ours."""
-        span = asked.span
+        span = request.span
         if not span.sampled:
             return
         if method == OTHER:
@@ -383,9 +383,9 @@ class RequestTraces:
         span.set("http.request.method", method)
         span.set("http.route", route)
         span.set("http.response.status_code", status)
-        span.set("valetkey.request_id", asked.request_id)
-        if asked.reference:
-            span.set("valetkey.reference", asked.reference)
+        span.set("valetkey.request_id", request.request_id)
+        if request.reference:
+            span.set("valetkey.reference", request.reference)
         if status >= _FAULT:
             span.fail(str(status))
         span.end()

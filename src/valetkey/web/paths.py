@@ -77,6 +77,7 @@ def _folders(paths: tuple[str, ...]) -> Mapping[str, str]:
     }
 
 
+@lru_cache(maxsize=1_024)
 def _rank(path: str) -> tuple[int, ...]:
     """Return what sorts a pattern: for each segment, 0 for text, 1 for any, 2 for any rest."""
     segments = path.split("/")
@@ -131,24 +132,24 @@ class ServerAddress(Struct, frozen=True):
         )
 
     def redirect(
-        self, asked: IncomingRequest, exists: Callable[[str], bool] | None
+        self, request: IncomingRequest, exists: Callable[[str], bool] | None
     ) -> Response | None:
         """Return the redirect for a page, or None; `exists` is given only when no route matches."""
-        path = asked.path
-        if asked.method not in _METHODS:
+        path = request.path
+        if request.method not in _METHODS:
             return None
         if exists is not None:
             other = path[:-1] if path.endswith("/") else f"{path}/"
             found = self.is_page(other) and exists(other)
-            return _redirect(308, "", other, asked.query) if found else None
+            return _redirect(308, "", other, request.query) if found else None
         if not self.is_page(path):
             return None
-        host = (asked.headers.raw(b"host") or b"").decode("latin-1").lower()
+        host = (request.headers.raw(b"host") or b"").decode("latin-1").lower()
         configured = urlsplit(self.home)
         if host == configured.netloc or not _is_loopback(configured.hostname or ""):
             return None
         # Temporary (307): the configured URL may change.
-        return _redirect(307, self.home, path, asked.query) if _is_loopback_at(host) else None
+        return _redirect(307, self.home, path, request.query) if _is_loopback_at(host) else None
 
 
 NOWHERE = ServerAddress()

@@ -52,6 +52,7 @@ class HttpProtocol(asyncio.Protocol):
         self._reader = Reader(self, app, gate.limits)
         self._parsing = False
         self.tls = False
+        self.certificate_host = ""
         self._transport = cast("asyncio.Transport", None)
         self._flow = cast("FlowControl", None)
         self._pending: deque[Exchange] = deque()
@@ -79,6 +80,9 @@ class HttpProtocol(asyncio.Protocol):
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
         self.address = self.address or (peer[0] if peer else "")
         self.tls = transport.get_extra_info("sslcontext") is not None
+        if self.tls:
+            context = getattr(transport.get_extra_info("ssl_object"), "context", None)
+            self.certificate_host = str(getattr(context, "host", ""))
         if not self._gate.admit(self):
             self._deaf = True
             self._transport.abort()
@@ -374,13 +378,15 @@ class HttpProtocol(asyncio.Protocol):
 
     def _break(self, code: ErrorCode, description: str, target: str = "") -> None:
         # Answers the complete requests, then refuses the rest and closes.
-        said = refusal(code, description)
+        answer = refusal(code, description)
         if target:
             # In the form of the route that it would have reached.
-            said = self._app.refusal_of(target, Refusal(code, description, "http.target"))
-        log.info("connection.refused", status=said.status, reason=description, address=self.address)
-        top = head(said.status, said.headers, hsts=self.tls)
-        self._last_words = self._wording.whole(top, len(said.body), said.body, last=True)
+            answer = self._app.refusal_of(target, Refusal(code, description, "http.target"))
+        log.info(
+            "connection.refused", status=answer.status, reason=description, address=self.address
+        )
+        top = head(answer.status, answer.headers, hsts=self.tls)
+        self._last_words = self._wording.whole(top, len(answer.body), answer.body, last=True)
         self._deaf = True
         if self._current is not None and (self._current.more or code is ErrorCode.SERVER_ERROR):
             self._current.abandon()

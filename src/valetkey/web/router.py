@@ -23,6 +23,7 @@ from valetkey.kernel.refusal import FAILED, ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import fresh_reference
+from valetkey.kernel.text import translatable
 from valetkey.kernel.tracing import OFF, TRACES, Span
 from valetkey.web import log
 from valetkey.web.body import is_multipart
@@ -181,9 +182,9 @@ class RoutedApp:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or run one lifespan."""
         if scope["type"] == "http":
-            asked = AsgiRequest(scope, receive, send)
-            await self.answer(asked)
-            await asked.finish()
+            request = AsgiRequest(scope, receive, send)
+            await self.answer(request)
+            await request.finish()
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -219,31 +220,36 @@ class RoutedApp:
             route, Request("GET", path, "", "", none, b"", "", False, now, arguments), refusal
         )
 
-    async def answer(self, asked: IncomingRequest) -> None:
+    async def answer(self, incoming: IncomingRequest) -> None:
         """Answer one request; nothing is sent if its client disconnected before it was complete."""
         started = admitted = perf_counter()
-        asked.request_id = self._ids.of(asked)
-        method, path, query, headers = asked.method, asked.path, asked.query, asked.headers
+        incoming.request_id = self._ids.request_id(incoming)
+        method, path, query, headers = (
+            incoming.method,
+            incoming.path,
+            incoming.query,
+            incoming.headers,
+        )
         route, arguments = self._paths.find(path)
         if TRACES.on and not (route is not None and route.quiet):
-            asked.span = self._traces.begin(asked)
+            incoming.span = self._traces.begin(incoming)
         body, refusal = b"", None
         try:
-            found = self._judge(route, method, headers, asked.peer, len(path) + len(query))
+            found = self._judge(route, method, headers, incoming.peer, len(path) + len(query))
             if method not in _WITHOUT_BODY or headers.has_any(_FRAMING):
                 limit = found.limit or _LARGER.get(found.body, 64 * KIB)
-                if asked.more:
-                    body = await read_body(headers, asked.receive, limit, self._room)
+                if incoming.more:
+                    body = await read_body(headers, incoming.receive, limit, self._room)
                     admitted = perf_counter()
                 else:
-                    body = take_body(headers, asked.whole(), limit, self._room)
+                    body = take_body(headers, incoming.whole(), limit, self._room)
                 body = _of_type(found.body, headers, body)
         except Refused as refused:
             refusal = refused.refusal
         except ClientDisconnected:
             return
         hides = route is None or route.hides_query
-        address, secure = self._origin(asked)
+        address, secure = self._origin(incoming)
         request = Request(
             method,
             path,
@@ -256,24 +262,24 @@ class RoutedApp:
             self._runtime.now(),
             arguments,
         )
-        asked.complete_at = admitted
-        moved = self._elsewhere.redirect(asked, self._is_read if route is None else None)
+        incoming.complete_at = admitted
+        moved = self._elsewhere.redirect(incoming, self._is_read if route is None else None)
         response = moved or await self._answer(route, request, refusal)
-        self._count(asked.span, route, request, response, perf_counter() - admitted)
+        self._count(incoming.span, route, request, response, perf_counter() - admitted)
         hsts, bare = self._hsts and secure, method == "HEAD"
         try:
             if response.stream is None:
-                asked.send(response, hsts=hsts, bare=bare)
+                incoming.send(response, hsts=hsts, bare=bare)
             else:
                 harden(response.headers, hsts=hsts)  # validates the header before anything is sent
         except ValueError as failure:
             response = self._failed(route, request, failure)
-            asked.send(response, hsts=hsts, bare=bare)
+            incoming.send(response, hsts=hsts, bare=bare)
         try:
             if response.stream is not None:
-                await send_stream(asked, response, response.stream, hsts=hsts, bare=bare)
+                await send_stream(incoming, response, response.stream, hsts=hsts, bare=bare)
         finally:
-            self._log_request(asked, route, request, response.status, perf_counter() - started)
+            self._log_request(incoming, route, request, response.status, perf_counter() - started)
 
     def _count(
         self, span: Span, route: Route | None, request: Request, response: Response, took: float
@@ -288,19 +294,19 @@ class RoutedApp:
 
     def _log_request(
         self,
-        asked: IncomingRequest,
+        incoming: IncomingRequest,
         route: Route | None,
         request: Request,
         status: int,
         duration: float,
     ) -> None:
-        span = asked.span
+        span = incoming.span
         path = log.UNKNOWN if route is None else route.path
         if span is not OFF:
-            self._traces.end(asked, _known(route, request), path, status)
+            self._traces.end(incoming, _known(route, request), path, status)
         # Requests to quiet routes are logged only when they fail.
         if route is None or not route.quiet or status >= _FAILED or log.is_enabled("debug"):
-            whose = request.address, asked.request_id, asked.reference
+            whose = request.address, incoming.request_id, incoming.reference
             off = span is OFF
             trace = "" if off else span.trace_id.hex(), "" if off else span.span_id.hex()
             self._access_log.add(
@@ -331,16 +337,16 @@ class RoutedApp:
         if route is None:
             raise Refused(_NOT_FOUND)
         if method not in route.methods:
-            description = "this address does not take that method"
+            description = translatable("this address does not take that method")
             raise Refused.because(ErrorCode.METHOD_NOT_ALLOWED, description, "http.method")
         return route
 
-    def _origin(self, asked: IncomingRequest) -> tuple[str, bool]:
+    def _origin(self, request: IncomingRequest) -> tuple[str, bool]:
         # The client's address, and whether the client used TLS.
-        headers, peer = asked.headers, asked.peer
+        headers, peer = request.headers, request.peer
         address = self.proxies.client(peer, headers.get("x-forwarded-for"))
-        if asked.tls or not self.proxies.trusts(peer):
-            return address, asked.tls or self._tls_proxy
+        if request.tls or not self.proxies.trusts(peer):
+            return address, request.tls or self._tls_proxy
         # Trusted proxies are assumed to terminate TLS unless they say otherwise.
         return address, headers.get("x-forwarded-proto") in (None, "https")
 
@@ -418,12 +424,12 @@ def _invalid(description: str, check: str) -> Refusal:
 _NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "this page does not exist", NO_ROUTE)
 
 
-def _of_type(wanted: Body, headers: Headers, body: bytes) -> bytes:
-    if not body or wanted is Body.NONE:
+def _of_type(body_type: Body, headers: Headers, body: bytes) -> bytes:
+    if not body or body_type is Body.NONE:
         return b""
     given = headers.raw(b"content-type") or b""
-    if given != _USUAL_TYPE.get(wanted):
-        _check_type(wanted, given.decode("latin-1"))
+    if given != _USUAL_TYPE.get(body_type):
+        _check_type(body_type, given.decode("latin-1"))
     return body
 
 

@@ -91,7 +91,7 @@ def _connect(world: LiveServers, begun: dict[str, str]) -> Page:
     return page
 
 
-def test_dv_the_whole_way(dv: LiveServers) -> None:
+def test_dv_device_receives_a_token_after_consent(dv: LiveServers) -> None:
     begun = _begin(dv, scope="openid notes:read")
     assert re.fullmatch(f"[{ALPHABET}]{{4}}-[{ALPHABET}]{{4}}", begun["user_code"])
     assert begun["verification_uri"] == f"{dv.auth}/device"
@@ -179,7 +179,7 @@ def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: LiveServers)
     _poll(dv, begun).refused(400, "slow_down")
 
 
-def test_dv_denied_and_expired(dv: LiveServers) -> None:
+def test_dv_denied_and_expired_codes_are_refused(dv: LiveServers) -> None:
     denied, late, never = _begin(dv), _begin(dv), _begin(dv)
     mallory = UserAgent(dv.auth)
     page = _enter(dv, mallory, denied["user_code"], "mallory")
@@ -218,7 +218,7 @@ def test_dv_mixed_up_polls_change_nothing(
         _poll(dv, begun, client_id, **said).refused(status, code)
 
 
-def test_dv_codes_at_the_wrong_endpoint(dv: LiveServers) -> None:
+def test_dv_codes_at_the_wrong_endpoint_are_refused(dv: LiveServers) -> None:
     begun, code = _begin(dv), dv.code("nat1", redirect_uri="http://127.0.0.1/cb")
     with dv.nothing_changes():
         _poll(dv, begun, device_code=code).refused(400, "invalid_grant")
@@ -238,7 +238,7 @@ def test_dv_codes_at_the_wrong_endpoint(dv: LiveServers) -> None:
         ("web1", {}, 401, "invalid_client"),
     ],
 )
-def test_dv_refused_at_the_start(
+def test_dv_invalid_device_authorization_request_is_refused(
     dv: LiveServers, client_id: str, said: dict[str, str], status: int, code: str
 ) -> None:
     with dv.nothing_changes():

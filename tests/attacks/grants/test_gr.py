@@ -91,7 +91,7 @@ def test_gr_01_implicit_is_off_by_default(world: LiveServers, client_id: str) ->
         "tok%00en",
     ],
 )
-def test_gr_02_nothing_like_it_is_taken_for_implicit(
+def test_gr_02_misspelt_response_type_is_not_implicit(
     world: LiveServers, response_type: str
 ) -> None:
     with world.nothing_changes():
@@ -120,7 +120,7 @@ def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> Non
     assert told["access_token"] not in page.body
 
 
-def test_gr_03_its_token_lives_no_longer_than_it_says(fresh: LiveServers) -> None:
+def test_gr_03_implicit_token_ends_at_its_expiry(fresh: LiveServers) -> None:
     token = _implicit(fresh).redirect_parameters["access_token"]
     fresh.call(token).ok()
     fresh.servers.clock.forward(minutes(10))
@@ -151,7 +151,7 @@ def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServe
             _refused_in_fragment(page, code)
 
 
-def test_gr_04_its_token_is_not_a_code_and_not_refreshable(world: LiveServers) -> None:
+def test_gr_04_implicit_token_is_neither_code_nor_refresh_token(world: LiveServers) -> None:
     token = _implicit(world).redirect_parameters["access_token"]
     world.exchange(token, "old1").refused(400, "invalid_grant")
     world.refresh(token, "old1").refused(400, "invalid_grant")
@@ -166,7 +166,9 @@ def test_gr_05_the_password_grant_is_off_by_default(world: LiveServers, client_i
 
 
 @pytest.mark.parametrize("client_id", ["spa1", "nat1"])
-def test_gr_05_public_clients_never_have_it(world: LiveServers, client_id: str) -> None:
+def test_gr_05_password_grant_is_refused_to_public_clients(
+    world: LiveServers, client_id: str
+) -> None:
     _password(world, client_id).refused(400, "unauthorized_client")
 
 
@@ -189,7 +191,7 @@ def test_gr_05_forbidden_grant_types_cannot_be_registered(
         world.servers.register_client(changed, "greedy", secret)
 
 
-def test_gr_06_with_it_a_password_is_worth_a_token(world: LiveServers) -> None:
+def test_gr_06_password_grant_returns_a_token_of_the_user(world: LiveServers) -> None:
     answer = _password(world, scope="notes:read")
     answer.ok()
     assert answer.json["scope"] == "notes:read"
@@ -200,7 +202,7 @@ def test_gr_06_with_it_a_password_is_worth_a_token(world: LiveServers) -> None:
     _password(world, scope="client:write").refused(400, "invalid_scope")
 
 
-def test_gr_06_nothing_else_is(fresh: LiveServers) -> None:
+def test_gr_06_wrong_usernames_and_passwords_get_one_error(fresh: LiveServers) -> None:
     wrong = _password(fresh, password="wrong")
     wrong.refused(400, "invalid_grant")
     for said in (
@@ -220,11 +222,15 @@ def test_gr_06_nothing_else_is(fresh: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("missing", ["username", "password"])
-def test_gr_06_both_must_be_there(world: LiveServers, missing: str) -> None:
+def test_gr_06_password_grant_requires_username_and_password(
+    world: LiveServers, missing: str
+) -> None:
     _password(world, **{missing: ""}).refused(400, "invalid_request")
 
 
-def test_gr_06_a_second_factor_or_a_disabled_account_ends_it(fresh: LiveServers) -> None:
+def test_gr_06_password_grant_is_refused_with_a_second_factor_or_disabled(
+    fresh: LiveServers,
+) -> None:
     _password(fresh).ok()
     now = fresh.servers.clock.now()
 
@@ -334,7 +340,9 @@ def test_gr_09_a_client_s_token_has_nobody_behind_it(world: LiveServers) -> None
 
 
 @pytest.mark.parametrize("client_id", ["web1", "spa1", "old1"])
-def test_gr_09_not_every_client_may(world: LiveServers, client_id: str) -> None:
+def test_gr_09_clients_without_client_credentials_are_refused(
+    world: LiveServers, client_id: str
+) -> None:
     for path in ("/token", "/oauth/token"):
         answer = world.token(client_id, path=path, grant_type="client_credentials")
         answer.refused(400, "unauthorized_client")
@@ -376,7 +384,7 @@ def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: Liv
         assert fresh.introspect(token, "old1") == {"active": False}
 
 
-def test_gr_12_metadata_names_them_only_while_somebody_has_them(fresh: LiveServers) -> None:
+def test_gr_12_metadata_lists_legacy_grants_while_a_client_has_them(fresh: LiveServers) -> None:
     def told(name: str) -> list[str]:
         address = f"{fresh.auth}/.well-known/oauth-authorization-server"
         said: list[str] = requests.get(address, timeout=60).json()[name]

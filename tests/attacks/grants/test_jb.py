@@ -92,12 +92,12 @@ def test_jb_an_assertion_gives_a_token_once_in_64(jb: LiveServers) -> None:
         {"nbf": 4_000_000_000},
     ],
 )
-def test_jb_what_an_assertion_says_wrong(jb: LiveServers, said: dict[str, object]) -> None:
+def test_jb_invalid_claims_are_refused(jb: LiveServers, said: dict[str, object]) -> None:
     with jb.nothing_changes():
         _present(jb, _assertion(jb, said)).refused(400, "invalid_grant")
 
 
-def test_jb_who_presents_what(jb: LiveServers) -> None:
+def test_jb_assertion_is_accepted_from_its_own_client_only(jb: LiveServers) -> None:
     with jb.nothing_changes():
         stranger = SigningKey.generate(Algorithm.ES256)
         _present(jb, _assertion(jb, key=stranger)).refused(400, "invalid_grant")

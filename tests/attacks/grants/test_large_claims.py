@@ -9,8 +9,7 @@ from tests.attacks.grants.several_apis import CALENDAR, DEVICE_CODE, Apis
 from tests.conftest import ENGINES
 from tests.support import postgres
 from tests.support.live import PASSWORD, Answer, live_servers
-from valetkey.authorization.claims.model import DeclaredClaim
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations, DeclaredClaim
 from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.model.user import Group
 from valetkey.authorization.storage.transaction import Transaction

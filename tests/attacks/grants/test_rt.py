@@ -200,7 +200,7 @@ def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: LiveS
     world.refresh(tokens["refresh_token"], "bound1").refused(400, "invalid_grant")
 
 
-def test_rt_12_idle_and_absolute_life(world: LiveServers) -> None:
+def test_rt_12_refresh_token_ends_after_idle_time_and_absolute_lifetime(world: LiveServers) -> None:
     idle = world.tokens()["refresh_token"]
     world.servers.clock.forward(days(31))
     world.refresh(idle).refused(400, "invalid_grant")

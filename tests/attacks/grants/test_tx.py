@@ -123,7 +123,7 @@ def test_tx_03_bad_requests_change_nothing(
         _exchange(world, token, **said).refused(400, code)
 
 
-def test_tx_01_tokens_that_are_no_subject(world: LiveServers) -> None:
+def test_tx_01_other_tokens_are_refused_as_subject(world: LiveServers) -> None:
     first = world.tokens()
     token = first["access_token"]
     header, claims = {"alg": "none", "typ": "at+jwt"}, _claims(token)

@@ -351,7 +351,7 @@ def test_jw_15_an_object_that_contradicts_itself_is_refused(
     _broken(it.ask(name, request=_saying(it, name, said), **_OUTSIDE))
 
 
-def test_two_requests_at_once_are_none(it: Apps, name: str) -> None:
+def test_request_and_request_uri_together_are_refused(it: Apps, name: str) -> None:
     it.app(name)
     more = {"request": _signed(it, name), "request_uri": "https://app.example/r"}
     _broken(it.ask(name, **more, **_OUTSIDE), "invalid_request")

@@ -119,7 +119,9 @@ def test_sf_01_a_network_that_is_listed_opens_itself_alone() -> None:
     _story(answer(), story)
 
 
-def test_sf_11_whichever_feature_asks_it_is_the_same_door(closed: Apps) -> None:
+def test_sf_11_keys_and_request_objects_are_not_fetched_from_private_addresses(
+    closed: Apps,
+) -> None:
     with pages() as canary:
         canary.at = {"/jwks": Page(jwks(closed.key)), "/r": Page(b"a.b.c", "application/jwt")}
         closed.app("fetching")
@@ -148,7 +150,7 @@ def test_sf_03_only_registered_request_uris_are_fetched(tmp_path: Path) -> None:
         assert canary.asked == ["/r"]
 
 
-def test_sf_05_forms_go_through_the_same_door() -> None:
+def test_sf_05_forms_are_not_posted_to_private_addresses() -> None:
     async def story(canary: Canary) -> None:
         fetch, _ = door(["127.0.0.1"], inside=False)
         assert await _check(fetch.post_form(canary.url, {"logout_token": "x"})) == "fetch.address"

@@ -80,7 +80,7 @@ def test_ad_09_requests_after_loss_of_the_role_change_nothing(
         statuses = {each.status for each in answers if each is not None}
         assert statuses <= {201, 403}
         made = sum(each.status == 201 for each in answers if each is not None)
-        live = await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        live = await it.read(lambda tx: tx.invitations.usable(it.clock.now))
         assert len(live) == made
         assert (await one.call("POST", "/invitations", {})).status == 403
 
@@ -97,7 +97,7 @@ def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
         answers += await asyncio.gather(*(one.call("POST", "/invitations", {}) for _ in range(8)))
         assert sorted(each.status for each in answers) == [*[201] * 100, *[400] * 6]
         await it.perform(GIVE_ROLE, {"uid": str(ADA)}, RoleWanted(Role.AUDITOR))
-        assert not await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        assert not await it.read(lambda tx: tx.invitations.usable(it.clock.now))
 
     _run(tmp_path, database_url, story)
 
@@ -175,7 +175,7 @@ def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
         method, path, body = end
         ended = await owner.call(method, f"/users/{bob}{path}", body)
         assert ended.status == 200, ended.body
-        left = await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        left = await it.read(lambda tx: tx.invitations.usable(it.clock.now))
         assert [each.made_by for each in left] == [ADA]
         assert (await theirs.call("GET", "/token")).status == 401
         if method != "DELETE":

@@ -104,7 +104,7 @@ def _attempts(servers: Servers) -> int:
         "https://169.254.169.254/latest/meta-data",
     ],
 )
-def test_sf_05_sf_11_nobody_inside_hears_of_it_at_once_or_later(
+def test_sf_05_sf_11_logout_token_is_never_sent_to_a_private_address(
     tmp_path: Path, inside: Inside, address: str
 ) -> None:
     with Servers(tmp_path, with_resource=False) as servers:
@@ -116,7 +116,7 @@ def test_sf_05_sf_11_nobody_inside_hears_of_it_at_once_or_later(
         assert inside.knocks == []
 
 
-def test_sf_05_the_same_address_hears_of_it_where_the_operator_lists_it(
+def test_sf_05_logout_token_is_sent_to_an_address_that_the_operator_lists(
     tmp_path: Path, inside: Inside
 ) -> None:
     fetch = FetchSettings(allow=(ip_network("127.0.0.0/8"),))

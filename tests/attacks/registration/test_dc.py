@@ -41,7 +41,7 @@ def test_dc_01_registration_is_closed(strangers: Applicant) -> None:
     ],
     ids=repr,
 )
-def test_dc_03_a_method_that_contradicts_the_rest(
+def test_dc_03_contradicting_authentication_method_is_refused_or_replaced(
     anybody: Applicant, said: dict[str, object]
 ) -> None:
     if said["token_endpoint_auth_method"] in {"", "tls_client_auth"}:
@@ -133,7 +133,7 @@ _FIELDS = ("redirect_uris", "response_types", "grant_types", "contacts", "reques
 
 
 @pytest.mark.parametrize("field", _FIELDS)
-def test_dc_13_arrays_with_holes_and_far_too_many(anybody: Applicant, field: str) -> None:
+def test_dc_13_malformed_and_overlong_arrays_are_refused(anybody: Applicant, field: str) -> None:
     code = "invalid_redirect_uri" if field == "redirect_uris" else _INVALID
     many = [f"https://app.example/{number}" for number in range(10_000)]
     with anybody.nothing_changes():
@@ -158,7 +158,7 @@ def test_dc_13_arrays_with_holes_and_far_too_many(anybody: Applicant, field: str
     [b"", b"{", b"[]", b'"x"', b"null", b'{"client_name":"\\ud800"}', b"\xff", b"[" * 5_000],
     ids=repr,
 )
-def test_dc_bodies_that_are_no_registration(anybody: Applicant, body: bytes) -> None:
+def test_dc_malformed_bodies_are_refused(anybody: Applicant, body: bytes) -> None:
     with anybody.nothing_changes():
         anybody.post(body).refused(400, _INVALID)
 

@@ -298,7 +298,7 @@ def test_unused_client_is_removed_and_comes_back_as_another_one(world: Documents
     assert world.token(url, **refresh).json()["error"] == "invalid_grant"
 
 
-def test_server_away_leaves_its_apps_for_a_day(tmp_path: Path) -> None:
+def test_app_of_an_unreachable_document_works_for_a_day(tmp_path: Path) -> None:
     with documents(tmp_path) as world:
         # The host of another test may have the port of this one later: nothing listens there now.
         with pages() as other:
@@ -326,7 +326,7 @@ def test_number_of_such_clients_and_of_first_uses_is_bounded(tmp_path: Path) -> 
         assert has == [True, False]
 
 
-def test_operator_says_which_hosts(tmp_path: Path) -> None:
+def test_document_of_a_host_that_is_not_listed_is_refused(tmp_path: Path) -> None:
     with documents(tmp_path, metadata_document_hosts=("claude.ai",)) as world:
         refused = world.ask(world.put("/app"))
         assert refused.status_code == 400
@@ -334,7 +334,9 @@ def test_operator_says_which_hosts(tmp_path: Path) -> None:
         assert world.host.connections == 0
 
 
-def test_off_by_default_and_never_inside(tmp_path: Path) -> None:
+def test_documents_are_off_by_default_and_never_fetched_from_private_addresses(
+    tmp_path: Path,
+) -> None:
     with pages() as canary:
         port = canary.url.rpartition(":")[2]
         inside = [f"https://{host}:{port}/a" for host in ("127.0.0.1", "localhost", "[::1]")]

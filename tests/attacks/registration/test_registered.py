@@ -24,7 +24,7 @@ _INVALID = "invalid_client_metadata"
         "https://app.example:*/cb",
     ],
 )
-def test_ru_31_wildcards(anybody: Applicant, uri: str) -> None:
+def test_ru_31_redirect_uris_with_wildcards_are_refused(anybody: Applicant, uri: str) -> None:
     with anybody.nothing_changes():
         anybody.register(redirect_uris=[uri]).refused(400, "invalid_redirect_uri")
     assert "post_logout_redirect_uris" not in anybody.registered(post_logout_redirect_uris=[uri])
@@ -36,7 +36,7 @@ _BROUGHT = (
 )  # fmt: skip
 
 
-def test_ru_33_redirect_uri_with_a_parameter_of_answers(anybody: Applicant) -> None:
+def test_ru_33_redirect_uri_with_a_response_parameter_is_refused(anybody: Applicant) -> None:
     base = "https://app.example/cb"
     with anybody.nothing_changes():
         for name in _BROUGHT:
@@ -55,7 +55,7 @@ def test_ru_33_redirect_uri_with_a_parameter_of_answers(anybody: Applicant) -> N
         anybody.manage(record, "PUT", said).refused(400, "invalid_redirect_uri")
 
 
-def test_xs_02_name_of_a_verified_app_or_one_that_looks_like_it(anybody: Applicant) -> None:
+def test_xs_02_name_like_that_of_a_verified_app_is_refused(anybody: Applicant) -> None:
     registered = [anybody.registered(client_name=name) for name in ("Acme Pilot", "Other")]
     servers = anybody.servers
     assert servers.write(
@@ -106,7 +106,7 @@ def test_xs_02_name_of_a_verified_app_or_one_that_looks_like_it(anybody: Applica
     anybody.registered(client_name="Acme Copilot")
 
 
-def test_ru_39_this_servers_own_addresses(anybody: Applicant) -> None:
+def test_ru_39_redirect_uris_on_own_servers_are_refused(anybody: Applicant) -> None:
     auth, api = anybody.servers.auth_url, anybody.servers.api_url
     with anybody.nothing_changes():
         for uri in (f"{auth}/oauth/authorize?client_id=x", auth, f"{api}/v2/notes"):
@@ -121,7 +121,7 @@ def _rsa(bits: int, **more: str) -> dict[str, Any]:
     return {"kty": "RSA", "n": base64url_uint(numbers.n), "e": base64url_uint(numbers.e), **more}
 
 
-def test_ca_09_keys_that_are_weak_secret_or_for_something_else(anybody: Applicant) -> None:
+def test_ca_09_weak_secret_and_unsuitable_keys_are_refused(anybody: Applicant) -> None:
     private = json.loads(SigningKey.generate(Algorithm.ES256).private_jwk())
     short = base64.urlsafe_b64encode(b"x" * 8).decode().rstrip("=")
     good = _rsa(2_048, kid="good")
@@ -176,7 +176,7 @@ def test_ca_09_keys_that_are_weak_secret_or_for_something_else(anybody: Applican
     ],
     ids=ascii,
 )
-def test_xs_01_names_that_mislead(anybody: Applicant, name: str) -> None:
+def test_xs_01_misleading_names_are_refused(anybody: Applicant, name: str) -> None:
     with anybody.nothing_changes():
         anybody.register(client_name=name).refused(400, _INVALID)
 
@@ -206,7 +206,9 @@ def test_xs_01_unusual_client_names_are_accepted_unchanged(anybody: Applicant, n
         "https://app.example/\u202e",
     ],
 )
-def test_xs_05_links_that_are_no_links(anybody: Applicant, field: str, uri: str) -> None:
+def test_xs_05_links_other_than_https_are_left_out(
+    anybody: Applicant, field: str, uri: str
+) -> None:
     record = anybody.registered(**{field: uri})
     assert field not in record
     assert field not in anybody.manage(record, "GET").json
@@ -220,7 +222,7 @@ def test_xs_05_links_that_are_no_links(anybody: Applicant, field: str, uri: str)
     "uri",
     ["http://app.example/", "http://127.0.0.1:1/", "file:///etc/passwd", "gopher://x/", "x", "ſ"],
 )
-def test_sf_addresses_that_this_server_would_never_ask(
+def test_sf_addresses_that_this_server_never_fetches_are_refused(
     anybody: Applicant, field: str, uri: str
 ) -> None:
     with anybody.nothing_changes():

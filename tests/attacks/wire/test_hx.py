@@ -231,7 +231,7 @@ def test_hx_09_other_http_versions_are_refused(world: LiveServers, sent: bytes) 
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket", "TLS/1.2", "x"])
-def test_hx_10_nothing_is_switched_to(world: LiveServers, protocol: str) -> None:
+def test_hx_10_connection_is_never_upgraded(world: LiveServers, protocol: str) -> None:
     headers = ["Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AAM"]
     reply = only(say(world.auth, request(world.auth, "GET", _METADATA, headers=headers)))
     assert reply.status in {200, 400}
@@ -367,7 +367,7 @@ def test_hx_15_tls_of_our_time_is_spoken_and_marked(secured: _Secured) -> None:
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
-def test_hx_15_older_tls_is_not(secured: _Secured, version: ssl.TLSVersion) -> None:
+def test_hx_15_tls_before_1_2_is_refused(secured: _Secured, version: ssl.TLSVersion) -> None:
     context = secured.context()
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = context.maximum_version = version
@@ -379,7 +379,7 @@ _WEAK = "ECDHE+AES:!AESGCM:!AESCCM RSA ECDHE-ECDSA-AES128-SHA aNULL:eNULL:@SECLE
 
 
 @pytest.mark.parametrize("ciphers", _WEAK.split(" "))
-def test_hx_15_weak_suites_are_not(secured: _Secured, ciphers: str) -> None:
+def test_hx_15_weak_cipher_suites_are_refused(secured: _Secured, ciphers: str) -> None:
     context = secured.context()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(ciphers)

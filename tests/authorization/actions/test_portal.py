@@ -88,13 +88,13 @@ def test_app_limit_holds_under_parallel_requests(memory: Memory) -> None:
     )
     assert sum(isinstance(each, Client) for each in told) == 3
     assert told.count(RegistrationDenial.FULL) == THREADS - 3
-    assert len(memory.read(lambda tx: tx.members.of(_ADELE.uid))) == 3
+    assert len(memory.read(lambda tx: tx.members.of_user(_ADELE.uid))) == 3
 
 
 def test_parallel_issues_of_a_secret_succeed_once(memory: Memory) -> None:
     client = _registered(memory)
     keeper, secrets = AppSecrets(_PORTAL.registrar), [_secret() for _ in range(THREADS)]
-    seen = state_of(memory.read(lambda tx: tx.secrets.live(client.id, NOW)))
+    seen = state_of(memory.read(lambda tx: tx.secrets.usable(client.id, NOW)))
     told = memory.contend(
         lambda tx, number: keeper.issue(
             tx, client.id, _ADELE.uid, secrets[number], NOW, seen=seen, overlap=Overlap.DAY
@@ -102,8 +102,8 @@ def test_parallel_issues_of_a_secret_succeed_once(memory: Memory) -> None:
     )
     assert told.count(None) == 1
     assert told.count(NoNewSecret.OTHERS) == THREADS - 1
-    assert len(memory.read(lambda tx: tx.secrets.live(client.id, NOW))) == 2
-    (known, _) = memory.read(lambda tx: tx.secrets.live(client.id, NOW))
+    assert len(memory.read(lambda tx: tx.secrets.usable(client.id, NOW))) == 2
+    (known, _) = memory.read(lambda tx: tx.secrets.usable(client.id, NOW))
     ended = memory.contend(lambda tx, _: keeper.end(tx, client.id, _ADELE.uid, known.id, NOW))
     assert ended.count(True) == 1
     assert not memory.write(lambda tx: keeper.end(tx, client.id, _BORIS.uid, known.id, NOW))

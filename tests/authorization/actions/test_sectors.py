@@ -71,7 +71,7 @@ def test_a_sector_that_lists_every_redirect_uri_is_the_clients() -> None:
         (302, _GOOD),
     ],
 )
-def test_any_other_answer_is_not(status: int, body: str) -> None:
+def test_other_sector_document_is_refused(status: int, body: str) -> None:
     with _site(status, body) as uri:
         assert _faults(uri, "127.0.0.0/8") == ["sector_identifier_uri"]
 

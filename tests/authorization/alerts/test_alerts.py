@@ -87,7 +87,7 @@ async def owner(it: Harness, locale: str = "") -> None:
 async def raised_and_ended(it: Harness) -> None:
     """A problem is reported, and then resolved."""
     here = Watched(it)
-    here.found = machine(FULL.found(free="0"))
+    here.found = machine(FULL.finding(free="0"))
     await here.minute()
     await here.minute()
     here.found = NOTHING
@@ -98,13 +98,31 @@ def tell(tmp_path: Path, database_url: str, story: Callable[[Harness], Awaitable
     run(tmp_path, story, database_url, mail=BOX, background=False)
 
 
+def test_the_first_role_of_a_user_is_told_as_assigned(tmp_path: Path, database_url: str) -> None:
+    async def story(it: Harness) -> None:
+        await owner(it)
+
+        def support(tx: Transaction) -> None:
+            user = it.foundation.accounts().register(
+                tx, UserRecord("sue", "sue@example.com", "Sue"), it.clock.now
+            )
+            assert isinstance(user, User)
+            set_role(tx, user, Role.SUPPORT, None, it.clock.now)
+
+        await it.write(support)
+        texts = [write(each, brand=BRAND).text for each in await Watched(it).minute()]
+        assert any("sue was assigned the role support." in text for text in texts), texts
+
+    tell(tmp_path, database_url, story)
+
+
 def test_a_problem_is_told_when_it_lasts_then_daily_then_that_it_is_over(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
-        here.found = machine(FULL.found(free="1 MiB"), WARNED.found())
+        here.found = machine(FULL.finding(free="1 MiB"), WARNED.finding())
         assert not await here.minute()
         (email,) = await here.minute()
         assert email.to == "olga@example.com"
@@ -134,7 +152,7 @@ def test_what_is_over_within_a_minute_is_not_told(tmp_path: Path, database_url: 
         await owner(it)
         here = Watched(it)
         for _ in range(3):
-            here.found = machine(FULL.found(free="0"))
+            here.found = machine(FULL.finding(free="0"))
             assert not await here.minute()
             here.found = NOTHING
             assert not await here.minute()
@@ -146,7 +164,7 @@ def test_a_machine_ends_only_its_own_problems(tmp_path: Path, database_url: str)
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
-        here.found = machine(FULL.found(free="0"))
+        here.found = machine(FULL.finding(free="0"))
         await here.minute()
         assert len(await here.minute()) == 1
         here.found = NOTHING
@@ -160,10 +178,10 @@ def test_checks_that_were_not_made_end_nothing(tmp_path: Path, database_url: str
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
-        here.found = {**NOTHING, "database": (FULL.found(free="0"),)}
+        here.found = {**NOTHING, "database": (FULL.finding(free="0"),)}
         await here.minute()
         assert len(await here.minute()) == 1
-        here.found = {**NOTHING, "database": (FAILED.found(part="database"),)}
+        here.found = {**NOTHING, "database": (FAILED.finding(part="database"),)}
         assert not await here.minute()
         (email,) = await here.minute()
         assert "These checks failed: database." in write(email, brand=BRAND).text
@@ -178,7 +196,7 @@ def test_of_many_processes_one_tells(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
-        here.found = {**machine(FULL.found(free="0")), "mail": (FULL.found(free="1"),)}
+        here.found = {**machine(FULL.finding(free="0")), "mail": (FULL.finding(free="1"),)}
         await here.minute()
         it.clock.forward(60)
         await asyncio.gather(*(here.watch(f"node{n % 4}").look() for n in range(64)))
@@ -212,7 +230,7 @@ def test_alerts_go_to_the_addresses_of_the_settings(tmp_path: Path, database_url
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it, ("ops@example.com", "night@example.com"))
-        here.found = machine(FULL.found(free="0"))
+        here.found = machine(FULL.finding(free="0"))
         await here.minute()
         sent = await here.minute()
         assert {each.to for each in sent} == {"ops@example.com", "night@example.com"}
@@ -230,7 +248,7 @@ def test_an_administrator_reads_it_in_the_language_of_the_account(
     async def story(it: Harness) -> None:
         await owner(it, locale)
         here = Watched(it)
-        here.found = machine(FAILED.found(part="machine"))
+        here.found = machine(FAILED.finding(part="machine"))
         await here.minute()
         (email,) = await here.minute()
         written = write(email, brand=BRAND)
@@ -244,7 +262,7 @@ def test_a_machine_that_is_gone_is_forgotten(tmp_path: Path, database_url: str) 
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
-        here.found = machine(FULL.found(free="0"))
+        here.found = machine(FULL.finding(free="0"))
         await here.minute("node1", "node2")
         it.clock.forward(days(2))
         here.found = NOTHING

@@ -30,13 +30,13 @@ def test_city_and_country_are_named_in_the_language_of_the_page(
     file: Path, places: Places, bits: int
 ) -> None:
     places.use(geo_database(file, bits=bits))
-    assert places.of("203.0.113.7", "en") == "Berlin, Germany"
-    assert places.of("203.0.113.255", "de") == "Berlin, Deutschland"
+    assert places.place_of("203.0.113.7", "en") == "Berlin, Germany"
+    assert places.place_of("203.0.113.255", "de") == "Berlin, Deutschland"
     # A name that the file does not have in a language is in English.
-    assert places.of("203.0.113.7", "fr") == "Berlin, Germany"
-    assert places.of("2001:db8::1", "fr") == "Japon"
+    assert places.place_of("203.0.113.7", "fr") == "Berlin, Germany"
+    assert places.place_of("2001:db8::1", "fr") == "Japon"
     for unknown in ("203.0.114.1", "2001:db9::", "192.0.2.1", "", "no address"):
-        assert places.of(unknown, "en") == ""
+        assert places.place_of(unknown, "en") == ""
 
 
 def test_pointers_of_every_size_are_followed(file: Path, places: Places) -> None:
@@ -47,7 +47,7 @@ def test_pointers_of_every_size_are_followed(file: Path, places: Places) -> None
         to = len(data) - len(name)
         geo_database(file, {"203.0.113.0/24": {"country": Pointer(to)}}, data=data, bits=32)
         places.use(file)
-        assert places.of("203.0.113.7", "en") == "Far"
+        assert places.place_of("203.0.113.7", "en") == "Far"
 
 
 def test_issuers_of_one_process_have_places_of_their_own(file: Path) -> None:
@@ -58,15 +58,15 @@ def test_issuers_of_one_process_have_places_of_their_own(file: Path) -> None:
         return context
 
     one, other = places_with("a", geo_database(file)), places_with("b", None)
-    assert one.run(PLACES.of, "203.0.113.7", "en") == "Berlin, Germany"
-    assert other.run(PLACES.of, "203.0.113.7", "en") == ""
+    assert one.run(PLACES.place_of, "203.0.113.7", "en") == "Berlin, Germany"
+    assert other.run(PLACES.place_of, "203.0.113.7", "en") == ""
     one.run(PLACES.use, None)
 
 
 def test_no_file_means_no_places() -> None:
     places = Places()
     places.use(None)
-    assert places.of("203.0.113.7", "en") == ""
+    assert places.place_of("203.0.113.7", "en") == ""
 
 
 def test_unusable_file_is_named_with_its_setting(file: Path) -> None:
@@ -98,10 +98,10 @@ def test_unusable_file_leaves_the_places_from_before(
     places.use(geo_database(file))
     with pytest.raises(OperatorError):
         places.use(tmp_path / "none.mmdb")
-    assert places.of("203.0.113.7", "en") == "Berlin, Germany"
+    assert places.place_of("203.0.113.7", "en") == "Berlin, Germany"
     geo_database(tmp_path / "other.mmdb", {"203.0.113.0/24": JAPAN})
     places.use(tmp_path / "other.mmdb")
-    assert places.of("203.0.113.7", "en") == "Japan"
+    assert places.place_of("203.0.113.7", "en") == "Japan"
 
 
 def test_file_that_is_overwritten_in_place_gives_no_place_and_no_error(
@@ -110,9 +110,9 @@ def test_file_that_is_overwritten_in_place_gives_no_place_and_no_error(
     places.use(geo_database(file))
     size = file.stat().st_size
     file.write_bytes(b"")
-    assert places.of("203.0.113.7", "en") == ""
+    assert places.place_of("203.0.113.7", "en") == ""
     file.write_bytes(b"\xff" * size)
-    assert places.of("203.0.113.8", "en") == ""
+    assert places.place_of("203.0.113.8", "en") == ""
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_hostile_record_is_refused_and_shown_as_no_place(
 ) -> None:
     geo_database(file, {**USUAL, "198.51.100.0/24": record}, data=data)
     places.use(file)
-    assert places.of("198.51.100.1", "en") == ""
-    assert places.of("203.0.113.7", "en") == "Berlin, Germany"
+    assert places.place_of("198.51.100.1", "en") == ""
+    assert places.place_of("203.0.113.7", "en") == "Berlin, Germany"
 
 
 def test_deep_nesting_is_shown_as_no_place(file: Path, places: Places) -> None:
@@ -144,10 +144,10 @@ def test_deep_nesting_is_shown_as_no_place(file: Path, places: Places) -> None:
     record = {"city": Pointer(0), "country": {"names": {"en": "Germany"}}}
     geo_database(file, {"203.0.113.0/24": record}, data=nested)
     places.use(file)
-    assert places.of("203.0.113.1", "en") == ""
+    assert places.place_of("203.0.113.1", "en") == ""
 
 
 def test_long_names_are_cut(file: Path, places: Places) -> None:
     long = {"country": {"names": {"en": "x" * 500, "de": 7}}}
     places.use(geo_database(file, {"203.0.113.0/24": long}))
-    assert places.of("203.0.113.1", "de") == "x" * 80
+    assert places.place_of("203.0.113.1", "de") == "x" * 80

@@ -25,8 +25,8 @@ from tests.support.wait import until
 from valetkey.authorization.background.audit import (
     AuditExport,
     AuditFile,
+    AuditLine,
     Deliver,
-    Line,
     NotExported,
     destination,
 )
@@ -179,10 +179,10 @@ def test_process_that_died_is_replaced_after_its_lease(tmp_path: Path) -> None:
         await log.chain()
         delivered: list[int] = []
 
-        async def dies(lines: Sequence[Line]) -> None:
+        async def dies(lines: Sequence[AuditLine]) -> None:
             raise asyncio.CancelledError
 
-        async def works(lines: Sequence[Line]) -> None:
+        async def works(lines: Sequence[AuditLine]) -> None:
             delivered.append(len(lines))
 
         with pytest.raises(asyncio.CancelledError):
@@ -214,7 +214,7 @@ def test_syslog_server_reads_valid_messages_over_tls(tmp_path: Path) -> None:
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         with _syslog_server(elsewhere, []) as url, pytest.raises(NotExported):
-            await _deliver(url, tmp_path)([Line(1, "x", {})])
+            await _deliver(url, tmp_path)([AuditLine(1, "x", {})])
 
     tell(f"sqlite:///{tmp_path}/a.db", story)
 
@@ -243,7 +243,7 @@ def test_refused_batch_is_sent_again_with_the_token(
 
 def test_full_disk_leaves_no_half_line() -> None:
     with pytest.raises(NotExported, match="No space left"):
-        asyncio.run(AuditFile(Path("/dev/full")).deliver([Line(1, "x", {"name": "x"})]))
+        asyncio.run(AuditFile(Path("/dev/full")).deliver([AuditLine(1, "x", {"name": "x"})]))
 
 
 _STORED = """

@@ -259,12 +259,12 @@ def test_use_of_a_remembered_secret_is_recorded_once_an_hour(tmp_path: Path) -> 
         assert digest is not None
         now = Instant(it.clock.now + hours(2))
         memory.add(digest, Authenticated(client, METHOD.name, ClientProof(None, (secret,))), now)
-        uses.note(secret.id, Instant(now - hours(1) + 1))
+        uses.record(secret.id, Instant(now - hours(1) + 1))
         await uses.flush(store)
         for at, noted in ((now, now - hours(1) + 1), (now + 1, now + 1), (now + 2, now + 1)):
             assert await memory.find(digest, None, Instant(at)) is not None
             await uses.flush(store)
-            (known,) = await store.read(lambda tx: tx.secrets.live("svc", now))
+            (known,) = await store.read(lambda tx: tx.secrets.usable("svc", now))
             assert known.last_used_at == noted
 
     run(tmp_path, story)

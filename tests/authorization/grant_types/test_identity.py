@@ -59,7 +59,7 @@ def test_a_code_brings_an_id_token_about_its_sign_in(tmp_path: Path, database_ur
     run(tmp_path, story, database_url)
 
 
-def test_without_openid_there_is_none(tmp_path: Path) -> None:
+def test_without_openid_no_id_token_is_issued(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert "id_token" not in (await _exchange(it, "notes:read profile")).json
 

@@ -51,7 +51,9 @@ def test_the_users_password_begins_a_grant(tmp_path: Path) -> None:
         ({"resource": "https://other.example"}, 400, "invalid_target"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, said: dict[str, str], status: int, code: str) -> None:
+def test_invalid_password_request_is_refused_without_a_token(
+    tmp_path: Path, said: dict[str, str], status: int, code: str
+) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)

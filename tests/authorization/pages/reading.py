@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = frozenset({"meta", "link", "img", "input", "br", "hr", "path"})
+from tests.support.english import VOID
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +39,12 @@ class Reading(HTMLParser):
         assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice in <{tag}>"
         element = Element(tag, {n: v or "" for n, v in attrs}, tuple(self._open))
         self.elements.append(element)
-        if tag not in _VOID:
+        if tag not in VOID:
             self._open.append(element)
 
     def handle_endtag(self, tag: str) -> None:
         """Close the innermost element, which must be of that name."""
-        if tag not in _VOID:
+        if tag not in VOID:
             assert self._open.pop().name == tag, f"</{tag}> closes another element"
 
     def handle_data(self, data: str) -> None:

@@ -1,6 +1,7 @@
 """The examples as a browser gets them: one after the other, at addresses of their names."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
@@ -93,10 +94,11 @@ def viewer_of(page: PageContext, language: Language = ENGLISH) -> Viewer:
 
 
 def navigation_for(page: PageContext) -> Navigation:
-    """Return the navigation of its area: the page of its template's name, or of its module."""
+    """Return the navigation of its area: the page at its address, by template or module."""
     pages: Sequence[AnyPage] = AREAS.get(area_of(page), _ELSEWHERE)
     name = page.template.removesuffix(".html").rpartition("/")[2]
-    named = [each for each in pages if each.path.rpartition("/")[2] == name]
+    listed = [each for each in pages if each.path == getattr(page, "action", "")]
+    named = listed or [each for each in pages if each.path.rpartition("/")[2] == name]
     beside = [each for each in pages if _module_of(each) == type(page).__module__ and each.title]
     navigation = Menu(pages).navigation(next(iter((*named, *beside)), None))
     return replace(navigation, title=navigation.title or "A page")
@@ -106,6 +108,7 @@ def _module_of(page: AnyPage) -> str:
     return type(getattr(getattr(page, "show", None), "__self__", None)).__module__
 
 
+@cache
 def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:
     """Parse every page of SHOWN, those with the most elements first."""
     found = {
@@ -120,6 +123,27 @@ def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:
         for name in SHOWN
     }
     return dict(sorted(found.items(), key=lambda each: -len(each[1].elements)))
+
+
+def widest(language: Language = ENGLISH) -> Sequence[str]:
+    """Return the pages that can be laid out worse than those before them.
+
+    Left out: a page on which each element stood before, in the same holder, with a word as long.
+    """
+    chosen: list[str] = []
+    longest: dict[object, int] = {}
+    for name, reading in readings(language).items():
+        words: dict[object, int] = {}
+        for element in reading.elements:
+            given = element.attributes
+            holders = tuple((e.name, e.attributes.get("class")) for e in element.holders[-1:])
+            kind = (element.name, given.get("class"), given.get("type"), holders)
+            word = max(map(len, element.text.split()), default=0)
+            words[kind] = max(word, words.get(kind, 0))
+        if any(word > longest.get(kind, -1) for kind, word in words.items()):
+            chosen.append(name)
+            longest |= {kind: max(word, longest.get(kind, -1)) for kind, word in words.items()}
+    return chosen
 
 
 def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], None]:

@@ -1,4 +1,7 @@
-"""Axe reports nothing on any kind of element of any page: light, dark, desktop and phone."""
+"""What every page has to be: axe, keyboard alone, large text, German on a phone, no script.
+
+A page is visited if it has a kind of element, or a longer word, that no page before it has.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,8 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.authorization.pages.reading import Element
-from tests.authorization.pages.shown import SERVER, answering, readings
+from tests.authorization.pages.shown import SERVER, answering, readings, widest
 from valetkey.authorization.layout.brand import Brand
+from valetkey.authorization.layout.language import GERMAN
 
 AXE = Path(__file__).parents[2] / "clients/node_modules/axe-core/axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -74,3 +78,145 @@ def test_axe_reports_nothing(tab: Page) -> None:
 
     assert known
     assert not complaints
+
+
+# What stands in a box of its own that scrolls is not the page's; `.unseen` is for screen readers.
+OUTSIDE = """() => {
+    const edge = document.documentElement.clientWidth + 1;
+    const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
+    const boxed = e => e !== document.body && (scrolls(e) || boxed(e.parentElement));
+    const seen = [...document.querySelectorAll('body *')]
+        .filter(e => e.checkVisibility() && !e.closest('svg, .unseen, .skip, thead'));
+    // Its text as it is painted, without what is hidden or ends with an ellipsis.
+    const words = e => {
+        if (e.matches('input, select, textarea'))
+            return [...e.getClientRects()];
+        const texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+        const rects = [];
+        while (texts.nextNode()) {
+            const {parentElement} = texts.currentNode;
+            const style = getComputedStyle(parentElement);
+            if (parentElement.closest('.unseen, .name, .account, .find')
+                || style.textOverflow === 'ellipsis')
+                continue;
+            const range = document.createRange();
+            range.selectNodeContents(texts.currentNode);
+            rects.push(...range.getClientRects());
+        }
+        return rects;
+    };
+    const out = seen.filter(e => {
+        const {left, right, width} = e.getBoundingClientRect();
+        return width > 1 && (left < -1 || right > edge) && !boxed(e.parentElement);
+    });
+    const cut = seen.filter(e => e.matches('button, .button, .badge, summary, h1, h2, h3, label'))
+        .filter(e => words(e).some(({left, right}) => {
+            const box = e.getBoundingClientRect();
+            return left < box.left - 2 || right > box.right + 2;
+        }));
+    const controls = seen
+        .filter(e => e.matches('a, button, input, select, textarea, summary'))
+        .filter(e => !e.matches('[type=hidden], [data-show]'))
+        .map(e => [e, words(e)]);
+    const meets = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+    const over = controls.filter(([a, of], place) => controls.slice(place + 1).some(
+        ([b, others]) => !a.contains(b) && of.some(x => others.some(y => meets(x, y)))
+    )).map(([e, _]) => e);
+    return [...out, ...cut, ...over].map(e => e.outerHTML.slice(0, 200));
+}"""
+# Width of the window, and size of the text: phones, and text alone at 200 %.
+ROOMS = ((320, 16), (390, 16), (1280, 32), (640, 32))
+
+
+def test_german_words_fit_phones_and_text_at_twice_its_size(browser: Browser) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    tab = context.new_page()
+    tab.route("**/*", answering(Brand("Acme", terms_url="/terms"), GERMAN))
+    found: dict[tuple[str, int], list[str]] = {}
+    for place, name in enumerate(widest(GERMAN)[::2]):
+        tab.goto(f"{SERVER}/{name}")
+        for width, size in ROOMS[place % 2 :: 2]:
+            tab.set_viewport_size({"width": width, "height": 800})
+            tab.evaluate("size => document.documentElement.style.fontSize = size", f"{size}px")
+            found[name, width] = tab.evaluate(OUTSIDE)
+    context.close()
+
+    assert len(found) > 100
+    assert {page: elements for page, elements in found.items() if elements} == {}
+
+
+# Every control once, as the Tab key reaches it: which show no focus, which are reached in another
+# order than they are read, and what looks as if it could be clicked and is no control.
+_CONTROLS = """
+    const look = e => {
+        const {outlineStyle, outlineWidth, boxShadow, borderColor, backgroundColor} =
+            getComputedStyle(e);
+        const outline = outlineStyle === 'none' ? '' : outlineWidth;
+        return [outline, boxShadow, borderColor, backgroundColor].join();
+    };
+    const around = e => [e, e.parentElement, ...(e.labels || [])];
+    const seen = [...document.querySelectorAll('body *')].filter(
+        e => e.checkVisibility({visibilityProperty: true}));
+    const controls = seen.filter(e => e.matches(
+        'a[href], button:not(:disabled), summary, select, textarea, input:not([type=hidden])'));
+    const told = e => e.outerHTML.slice(0, 160);
+"""
+_UNFOCUSED = f"""() => {{ {_CONTROLS}
+    return controls.filter(e => {{
+        document.activeElement.blur();
+        const before = around(e).map(look).join();
+        e.focus();
+        const {{width, height}} = e.getBoundingClientRect();
+        return document.activeElement !== e || around(e).map(look).join() === before
+            || width < 1 || height < 1;
+    }}).map(told);
+}}"""
+# Where the page puts the focus into a field, the key leads on from there.
+_FIRST = "document.querySelector('[autofocus]') ? 'skip' : document.activeElement.className"
+_MISPLACED = f"""() => {{ {_CONTROLS}
+    const disordered = seen.filter(e => {{
+        const {{order, flexDirection}} = getComputedStyle(e);
+        return order !== '0' || flexDirection.endsWith('reverse') || e.tabIndex > 0;
+    }});
+    const unreachable = seen.filter(e => getComputedStyle(e).cursor === 'pointer'
+        && !e.closest('a[href], button, summary, select, label, input, textarea'));
+    return [...disordered, ...unreachable].map(told);
+}}"""
+
+
+def test_keyboard_reaches_every_control_and_shows_where_it_is(browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    tab = context.new_page()
+    tab.route("**/*", answering(Brand("Acme", terms_url="/terms")))
+    known: set[object] = set()
+    found: dict[str, list[str]] = {}
+    for name, reading in readings().items():
+        kinds = {
+            _kind(each)[2:]
+            for each in reading.all("a", "button", "summary", "input", "select", "textarea")
+        }
+        if kinds <= known:
+            continue
+        known |= kinds
+        tab.goto(f"{SERVER}/{name}")
+        # Browsers show where the focus is once a key was pressed.
+        tab.keyboard.press("Tab")
+        first: str = tab.evaluate(_FIRST)
+        found[name] = [] if first == "skip" else [first]
+        found[name] += tab.evaluate(_MISPLACED)
+        for scheme in ("light", "dark"):
+            tab.emulate_media(color_scheme=scheme)
+            found[name] += tab.evaluate(_UNFOCUSED)
+        for menu in tab.locator("[popovertarget]:visible").all():
+            menu.focus()
+            target = tab.locator(f"#{menu.get_attribute('popovertarget')}")
+            for key in ("Enter", "Space"):
+                tab.keyboard.press(key)
+                found[name] += [] if target.is_visible() else [f"{key} opens no menu"]
+                tab.keyboard.press("Escape")
+                found[name] += ["Escape closes no menu"] if target.is_visible() else []
+    context.close()
+
+    assert len(found) > 20
+    assert {page: controls for page, controls in found.items() if controls} == {}

@@ -1,6 +1,7 @@
 """Emails in a real browser: light, dark, wide and narrow, with one readable button."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +55,15 @@ WORD_KEEPS = (
     "line-height", "margin", "text-align", "text-decoration", "width",
 )  # fmt: skip
 """Properties that Word lays out, and with it Outlook for Windows; padding only of cells."""
+
+WEB_KEEPS = (
+    "border-radius", "display", "max-width", "mso-padding-alt", "overflow-wrap", "padding",
+    "word-break",
+)  # fmt: skip
+"""What Gmail keeps beside these, and the padding of Word's buttons."""
+
+GMAIL_SHEET, GMAIL_CLIPS = 8_192, 102_400
+"""Characters of a style sheet and bytes of an email that Gmail keeps."""
 
 # Web readers drop the style sheet and names; Word knows few properties and no rounded corner.
 WASHED = """([html, keeps]) => {
@@ -137,6 +147,28 @@ def test_every_email_keeps_its_look_where_readers_remove_parts(
         assert page.evaluate("getComputedStyle(document.querySelector('h1')).fontSize") == "22px"
     assert not [each for each in asked if each.startswith("http")], "an email loads something"
     page.close()
+
+
+def test_every_email_uses_only_what_readers_on_the_web_and_word_support() -> None:
+    """Gmail drops a style sheet that it cannot read whole; Word ignores max-width."""
+    for kind in EmailKind:
+        html = _html(kind, "de", "#ffee00")
+        (sheet,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+        assert len(html.encode()) < GMAIL_CLIPS, kind
+        assert len(sheet) < GMAIL_SHEET, kind
+        assert re.findall(r"@[a-z-]+", sheet) == ["@media", "@media"]
+        assert not re.search(r"url\(|/\*|@media[^{]*\{[^{}]*@", sheet)
+        for style in map(unescape, re.findall(r'style="([^"]*)"', html)):
+            names = {each.partition(":")[0].strip() for each in style.split(";") if each.strip()}
+            assert names <= {*WORD_KEEPS, *WEB_KEEPS}, (kind, names)
+            if "font-family" in names:
+                # Word shows Times New Roman if it does not know the first font.
+                assert re.search(r"font-family:\s*'Segoe UI'", style), kind
+        wide = re.search(
+            r"<!--\[if mso\]><table[^>]* width=\"560\"[^>]*><tr><td><!\[endif\]-->", html
+        )
+        assert wide, kind
+        assert html.count("<!--[if mso]></td></tr></table><![endif]-->") == 1
 
 
 def test_links_of_an_email_are_plain_in_text_and_html() -> None:

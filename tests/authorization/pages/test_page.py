@@ -43,7 +43,7 @@ class Forgetful(Struct, frozen=True):
     template: ClassVar[str] = "sign_out/sign_out.html"
 
 
-def test_refuses_to_render_what_a_page_does_not_say() -> None:
+def test_page_with_missing_fields_is_not_rendered() -> None:
     with pytest.raises(UndefinedError):
         render(Forgetful(), brand=Brand())
 
@@ -65,7 +65,7 @@ def test_each_address_is_the_path_of_a_page() -> None:
     } - served == {"/account/security/passkeys/"}
 
 
-def test_sends_no_indentation_except_in_preformatted_text() -> None:
+def test_page_has_no_indentation_except_in_preformatted_text() -> None:
     environment = Environment(autoescape=True)
     environment.code_generator_class = page_compiler(str)
     text = """<p>
@@ -81,7 +81,7 @@ def test_sends_no_indentation_except_in_preformatted_text() -> None:
     assert sent == '<p>\na X\nb</p>\n<pre id="X">\n  1\n    X\n    2</pre>\n<i>c</i>'
 
 
-def test_shows_a_percent_sign_in_a_sentence() -> None:
+def test_page_shows_a_percent_sign_in_a_sentence() -> None:
     problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", RemedyAudience.DEVELOPER)
     asked = consent(scopes=(ScopeLine("a", "use 50% of it"),))
 
@@ -89,7 +89,7 @@ def test_shows_a_percent_sign_in_a_sentence() -> None:
     assert b"use 50% of it" in render(asked, brand=Brand())
 
 
-def test_allows_nothing_but_our_own_stylesheet_images_and_forms() -> None:
+def test_policy_allows_only_own_stylesheet_images_and_forms() -> None:
     assert content_security_policy() == (
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self';"
         " frame-ancestors 'none'; base-uri 'none'"
@@ -107,7 +107,7 @@ def test_allows_nothing_but_our_own_stylesheet_images_and_forms() -> None:
         ("http://[::1]:8080/cb", "http:"),
     ],
 )
-def test_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> None:
+def test_policy_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> None:
     policy = content_security_policy(returns_to=redirect_uri)
 
     assert f"; form-action 'self' {source};" in policy
@@ -123,7 +123,7 @@ def test_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> 
         "",
     ],
 )
-def test_lets_no_address_add_to_the_policy(text: str) -> None:
+def test_address_adds_nothing_to_the_policy(text: str) -> None:
     policy = content_security_policy(returns_to=text)
 
     assert len(policy.split("; ")) == 6
@@ -154,7 +154,7 @@ def test_logo_of_another_server_is_not_shown(address: str) -> None:
         (" https://app.example/", False),
     ],
 )
-def test_links_to_https_alone(address: str, kept: bool) -> None:
+def test_only_https_addresses_are_linked(address: str, kept: bool) -> None:
     assert https_only(address) == (address if kept else "")
 
 
@@ -174,7 +174,7 @@ def test_links_of_the_operator_may_be_paths(address: str, kept: bool) -> None:
     assert https_or_own(address) == (address if kept else "")
 
 
-def test_leaves_out_links_and_logos_that_are_not_https() -> None:
+def test_page_leaves_out_links_and_logos_that_are_not_https() -> None:
     reading = Reading(render(consent(HOSTILE), brand=Brand()))
 
     assert not [a for a in reading.all("a") if "evil" in a.attributes["href"]]

@@ -3,13 +3,13 @@
 from valetkey.authorization.layout.contexts import CurrentUser
 
 
-def test_calls_a_person_by_name_and_tells_them_apart_by_address() -> None:
+def test_user_is_called_by_name_and_told_apart_by_address() -> None:
     ada = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 
     assert (ada.shown_name, ada.shown_account) == ("Ada Lovelace", "ada@example.com")
 
 
-def test_makes_do_with_a_user_name() -> None:
+def test_user_without_a_name_is_called_by_username() -> None:
     assert CurrentUser("ada").shown_name == "ada"
     assert CurrentUser("ada").shown_account == ""
     assert CurrentUser("ada", "Ada Lovelace").shown_account == "ada"

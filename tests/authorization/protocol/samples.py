@@ -11,7 +11,7 @@ from valetkey.authorization.model.client import (
 )
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
-    Draft,
+    RequestDraft,
     known_parameters,
     supported_prompts,
 )
@@ -68,6 +68,6 @@ def parameters(**changed: str) -> dict[str, str]:
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
     said = known_parameters(parameters(**changed))
-    draft = Draft(said, client, supported_prompts(sign_up=True), targets=(DEFAULT,))
+    draft = RequestDraft(said, client, supported_prompts(sign_up=True), targets=(DEFAULT,))
     judge_client(draft)
     return judge_parameters(draft)

@@ -43,7 +43,7 @@ def test_a_good_request_says_what_it_asks_for() -> None:
     assert request.client_id == "web1"
     assert request.response_type is ResponseType.CODE
     assert request.returns.redirect_uri == "https://app.example/cb"
-    assert request.returns.given
+    assert request.returns.redirect_uri_given
     assert request.returns.mode is ResponseMode.QUERY
     assert request.returns.state == "xyz"
     assert str(request.scope) == "read notes:read"
@@ -111,7 +111,7 @@ def test_the_record_of_a_wrong_redirect_uri_can_be_stored_and_shown() -> None:
 def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
     returns = verify_return_address(parameters(redirect_uri="-"), WEB)
     assert returns.redirect_uri == "https://app.example/cb"
-    assert not returns.given
+    assert not returns.redirect_uri_given
     for uris in ((), ("https://app.example/cb", "https://app.example/cb2")):
         with pytest.raises(Refused) as caught:
             verify_return_address(parameters(redirect_uri="-"), replace(WEB, redirect_uris=uris))

@@ -87,7 +87,7 @@ def test_values_that_are_no_strings_are_not_compared() -> None:
     assert asked.id_token["email_verified"] == ClaimRequest(values=("x",))
 
 
-def test_it_may_name_the_only_person_it_is_about() -> None:
+def test_requested_sub_names_the_only_subject() -> None:
     assert ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"}}}').subject == "7"
     assert ClaimsRequest.parse('{"userinfo":{"sub":{"value":"8"}}}').subject == "8"
     assert ClaimsRequest.parse('{"id_token":{"sub":null}}').subject == ""
@@ -124,7 +124,7 @@ def test_what_is_stored_is_read_again_alike(userinfo: object, id_token: object) 
 
 
 @given(st.text(max_size=200))
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     with suppress(Refused):
         assert ClaimsRequest.parse(text).names <= PERSONAL_CLAIMS
 

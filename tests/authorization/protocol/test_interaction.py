@@ -78,8 +78,8 @@ def essential(acr: str) -> str:
 
 
 MAIL = json.dumps({"userinfo": {"email": None}})
-ALL = Respond(BOTH, asked=False)
-ONLY_OPENID = Respond(Scope.of("openid"), asked=False)
+ALL = Respond(BOTH, user_was_asked=False)
+ONLY_OPENID = Respond(Scope.of("openid"), user_was_asked=False)
 TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]] = [
     ("nobody is signed in", asked(), NOBODY, ShowSignIn()),
     ("nobody, silently", asked(prompt="none"), NOBODY, ErrorCode.LOGIN_REQUIRED),
@@ -110,7 +110,7 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
         "prompt=consent, decided",
         asked(prompt="consent"),
         TICKED,
-        Respond(Scope.of("read"), asked=True),
+        Respond(Scope.of("read"), user_was_asked=True),
     ),
     ("prompt=login", asked(prompt="login"), ALICE_ALLOWED, ShowSignIn()),
     ("prompt=login, signed in here", asked(prompt="login"), HERE_ALLOWED, ALL),
@@ -131,12 +131,12 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
         ErrorCode.LOGIN_REQUIRED,
     ),
     ("max_age=0, signed in here", asked(max_age="0"), HERE_ALLOWED, ALL),
-    ("some boxes ticked", asked(), TICKED, Respond(Scope.of("read"), asked=True)),
+    ("some boxes ticked", asked(), TICKED, Respond(Scope.of("read"), user_was_asked=True)),
     (
         "ticked is never wider than asked",
         asked(scope="notes:read"),
         replace(ALICE, allowed=BOTH),
-        Respond(Scope.of("notes:read"), asked=True),
+        Respond(Scope.of("notes:read"), user_was_asked=True),
     ),
     ("denied", asked(), replace(ALICE, denied=True), ErrorCode.ACCESS_DENIED),
     ("denied by nobody", asked(), replace(NOBODY, denied=True), ErrorCode.ACCESS_DENIED),
@@ -204,13 +204,13 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
         "a claim ticked, and one that nobody asked for",
         openid(claims=MAIL),
         replace(OPENID_ALLOWED, allowed=Scope.of("openid"), claims=frozenset({"email", "address"})),
-        Respond(Scope.of("openid"), asked=True, claims=frozenset({"email"})),
+        Respond(Scope.of("openid"), user_was_asked=True, claims=frozenset({"email"})),
     ),
     (
         "public, loopback, decided",
         NATIVE_LOOPBACK,
         replace(NATIVE_ALLOWED, allowed=BOTH),
-        Respond(BOTH, asked=True),
+        Respond(BOTH, user_was_asked=True),
     ),
     (
         "public, private scheme: always asked",
@@ -275,7 +275,7 @@ def _appearing(known: InteractionState) -> InteractionState:
 @pytest.mark.parametrize(
     ("request_", "known", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_what_happens_next(
+def test_next_step_follows_from_the_request_and_the_session(
     request_: AuthorizationRequest, known: InteractionState, expected: Step | ErrorCode
 ) -> None:
     step = next_step(request_, _appearing(known), NOW)

@@ -51,7 +51,7 @@ def test_what_is_inside_is_laid_over_what_came_beside_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["client_id", "response_type"])
-def test_the_two_that_say_what_it_is_must_agree(name: str) -> None:
+def test_client_id_and_response_type_must_be_equal_inside_and_outside(name: str) -> None:
     assert merged({name: "a"}, {name: "a"}) == {name: "a"}
     assert merged({}, {name: "a"}) == {name: "a"}
     assert merged({name: "a"}, {}) == {name: "a"}
@@ -61,7 +61,7 @@ def test_the_two_that_say_what_it_is_must_agree(name: str) -> None:
         assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST_OBJECT
 
 
-def test_what_it_says_of_itself_may_be_absent_and_must_be_right() -> None:
+def test_iss_aud_and_exp_of_a_request_object_are_optional() -> None:
     for said in ({}, {"iss": "printer", "aud": ISSUER, "exp": NOW}, {"aud": ["x", ISSUER]}):
         assert _read(**said) == said
     assert _read_by_value(exp=NOW) == {"exp": NOW}

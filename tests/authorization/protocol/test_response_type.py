@@ -31,7 +31,7 @@ def test_every_order_of_the_words_names_the_same_type(words: list[str], count: i
     ["", " ", "none", "CODE", "code ", " code", "code  token", "code code", "code\ttoken",
      "code token code", "id_token,token", "code id_token token x", "x" * 10_000],
 )  # fmt: skip
-def test_anything_else_names_none(text: str) -> None:
+def test_unknown_response_type_is_none(text: str) -> None:
     assert ResponseType.of(text) is None
 
 
@@ -74,7 +74,9 @@ def test_no_request_puts_a_token_in_a_query(text: str, mode: str | None) -> None
 
 
 @pytest.mark.parametrize("response_type", ResponseType)
-def test_who_may_ask_for_it(response_type: ResponseType) -> None:
+def test_response_types_of_a_client_follow_from_its_grants_profile_and_registration(
+    response_type: ResponseType,
+) -> None:
     assert may_ask_for(BOTH, response_type)
     assert may_ask_for(WEB, response_type) is (response_type is ResponseType.CODE)
     assert may_ask_for(IMPLICIT, response_type) is not response_type.has_code

@@ -18,7 +18,7 @@ from tests.authorization.signals.clients import (
 from tests.support.harness import ADA, Harness, run
 from tests.support.signal_receiver import SECRET
 from tests.support.wait import until, until_found
-from valetkey.authorization.actions.inspection.check import Finding, Site
+from valetkey.authorization.actions.inspection.check import Finding, Installation
 from valetkey.authorization.model.event.accounts import SessionEnded, UserRemoved
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.signals import jobs
@@ -244,10 +244,12 @@ def test_doctor_finds_a_failing_receiver(tmp_path: Path) -> None:
             foundation = it.foundation
             for later, name in ((0, "signal_stream_failing"), (hours(2), "signal_stream_failed")):
                 now = Instant(it.clock.now + later)
-                site = Site(it.settings, foundation.keyring, foundation.roles, now)
+                installation = Installation(it.settings, foundation.keyring, foundation.roles, now)
 
-                def look(tx: Transaction, site: Site = site) -> list[Finding]:
-                    return list(check.run(tx, site))
+                def look(
+                    tx: Transaction, installation: Installation = installation
+                ) -> list[Finding]:
+                    return list(check.run(tx, installation))
 
                 (found,) = await it.read(look)
                 assert found.condition.name == name

@@ -29,12 +29,12 @@ def test_invitation_is_spent_at_most_as_often_as_it_allows(memory: Memory) -> No
     told = memory.contend(lambda tx, _: tx.invitations.spend(_TOKEN, NOW))
     assert sorted(told) == [False] * (THREADS - 5) + [True] * 5
     assert not memory.read(lambda tx: tx.invitations.is_live(_TOKEN, NOW))
-    assert memory.read(lambda tx: tx.invitations.live(NOW)) == []
+    assert memory.read(lambda tx: tx.invitations.usable(NOW)) == []
     assert memory.write(lambda tx: tx.invitations.sweep(NOW, 10)) == 1
 
 
 def test_an_invitation_lives_until_it_expires_or_is_withdrawn(memory: Memory) -> None:
-    assert memory.read(lambda tx: tx.invitations.live(NOW)) == [_FIVE]
+    assert memory.read(lambda tx: tx.invitations.usable(NOW)) == [_FIVE]
     assert memory.read(lambda tx: tx.invitations.is_live(_TOKEN, NOW))
     assert not memory.read(lambda tx: tx.invitations.is_live(_TOKEN, LATER))
     assert not memory.write(lambda tx: tx.invitations.spend(_TOKEN, LATER))

@@ -6,8 +6,7 @@ from threading import Thread
 
 import pytest
 
-from valetkey.authorization.claims.model import DeclaredClaim
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations, DeclaredClaim
 from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.apis import default_api

@@ -72,7 +72,7 @@ def _mint(identity: SignInRecord, **sent: str) -> Seen:
 WHOLE = SignInRecord(USER, CLIENT, Instant(NOW - 60), ("pwd",), "se_1", "n-0S6_WzA2Mj")
 
 
-def test_it_says_everything_that_core_section_2_names() -> None:
+def test_id_token_has_every_claim_of_core_section_2() -> None:
     assert _mint(WHOLE).claims == {
         "iss": ISSUER,
         "sub": "1001",
@@ -87,7 +87,7 @@ def test_it_says_everything_that_core_section_2_names() -> None:
     }
 
 
-def test_without_session_nonce_and_methods_it_says_nothing_of_them() -> None:
+def test_id_token_omits_unknown_session_nonce_and_methods() -> None:
     claims = _mint(SignInRecord(USER, CLIENT, NOW)).claims
     assert not {"sid", "nonce", "amr", "at_hash", "c_hash", "s_hash"} & set(claims)
     assert claims["acr"] == "0"
@@ -144,7 +144,7 @@ def test_nothing_that_is_asked_for_replaces_what_the_token_itself_says() -> None
     assert _mint(changed(WHOLE, claims=asked)).claims == _mint(WHOLE).claims
 
 
-def test_it_is_signed_and_encrypted_as_the_client_registered() -> None:
+def test_id_token_is_signed_and_encrypted_as_the_client_registered() -> None:
     registered = OpenIdRegistration(
         id_token_signed_response_alg="PS256",
         id_token_encrypted_response_alg="ECDH-ES",

@@ -37,7 +37,7 @@ async def refused(it: Harness, text: str) -> str:
     return caught.value.refusal.check
 
 
-def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(tmp_path: Path) -> None:
+def test_hint_names_the_user_and_the_session_at_any_age(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         ours = partial(jwt.sign, key=it.authorize.minter.keys.current(NOON))
         text = ours(CLAIMS, typ="JWT")
@@ -65,7 +65,7 @@ def test_it_says_who_is_meant_and_in_which_session_however_old_it_is(tmp_path: P
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(
+def test_hint_with_wrong_claims_is_refused(
     tmp_path: Path, changed: dict[str, object], check: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -80,7 +80,7 @@ def _read(servers: Servers, token: str) -> tuple[dict[str, object], dict[str, ob
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("subject_type", ["public", "pairwise"])
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "HS256"])
-def test_it_is_made_as_the_id_token_was(
+def test_logout_token_is_signed_and_encrypted_like_the_id_token(
     tmp_path: Path, ear: Ear, algorithm: str, subject_type: str, encrypted: bool
 ) -> None:
     settings = Settings(

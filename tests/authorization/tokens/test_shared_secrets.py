@@ -24,7 +24,7 @@ def _secret(name: str, expires_at: Instant | None = None, at: str = "") -> Clien
 
 def _of(*secrets: ClientSecret, sealer: Sealer = SEALER) -> list[str]:
     client = replace(client_without_rights("c", NOW), secrets=secrets)
-    return [secret.reveal() for secret in SharedSecrets(sealer).of(client, NOW)]
+    return [secret.reveal() for secret in SharedSecrets(sealer).live_secrets(client, NOW)]
 
 
 def test_live_secrets_open_in_the_order_of_the_register() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.authorization.tokens.test_signing_keys import NOON, PLAN, Keys, run
 from valetkey.authorization.model.event.event import SYSTEM
-from valetkey.authorization.model.signing_key import KeyState
+from valetkey.authorization.storage.signing_keys import KeyState
 from valetkey.authorization.tokens.signing_keys import NoSigningKey
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.algorithm import Algorithm

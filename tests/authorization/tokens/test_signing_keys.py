@@ -12,7 +12,7 @@ import pytest
 from valetkey.authorization.app.foundation import SCHEMA
 from valetkey.authorization.model.event.event import SYSTEM as BY_SYSTEM
 from valetkey.authorization.model.event.event import USUAL_ACTOR
-from valetkey.authorization.model.signing_key import KeyState
+from valetkey.authorization.storage.signing_keys import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.signing_keys import KeyPlan, NoSigningKey, SigningKeyRing
 from valetkey.database.connect import connect
@@ -100,6 +100,20 @@ def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path)
         assert await it.events() == ["issued", "issued"]
 
     run(sqlite_url, tmp_path, story)
+
+
+def test_all_that_sign_in_the_first_second_have_a_key(postgres_url: str, tmp_path: Path) -> None:
+    async def story(it: Keys) -> None:
+        await it.ring().maintain(NOON)
+        ring = it.ring()
+
+        async def sign() -> str:
+            await ring.refresh_each_second(NOON)
+            return ring.current(NOON).kid
+
+        assert len(set(await asyncio.gather(*(sign() for _ in range(64))))) == 1
+
+    run(postgres_url, tmp_path, story)
 
 
 def test_keys_rotate_by_themselves_and_are_known_before_they_sign(

@@ -25,15 +25,15 @@ def _client(client_id: str = "app", sector: str = "", *uris: str, pairwise: bool
 
 
 def test_a_public_subject_is_the_uid() -> None:
-    assert SUBJECTS.of(_user(Uid(1001)), _client(pairwise=False)) == "1001"
+    assert SUBJECTS.subject_of(_user(Uid(1001)), _client(pairwise=False)) == "1001"
 
 
 @given(UIDS, UIDS)
 def test_pairwise_subject_is_stable_and_unique(one: Uid, other: Uid) -> None:
     client = _client(sector="a.example")
-    name = SUBJECTS.of(_user(one), client)
-    assert name == SUBJECTS.of(_user(one), _client("other", "a.example"))
-    assert (name == SUBJECTS.of(_user(other), client)) == (one == other)
+    name = SUBJECTS.subject_of(_user(one), client)
+    assert name == SUBJECTS.subject_of(_user(one), _client("other", "a.example"))
+    assert (name == SUBJECTS.subject_of(_user(other), client)) == (one == other)
     assert len(name) <= 255
     assert name.isascii()
     assert str(one) != name
@@ -41,8 +41,8 @@ def test_pairwise_subject_is_stable_and_unique(one: Uid, other: Uid) -> None:
 
 def test_another_sector_and_another_keyring_know_another_name() -> None:
     user = _user(Uid(1001))
-    names = {SUBJECTS.of(user, _client(sector=name)) for name in ("a.example", "b.example")}
-    names.add(Subjects(FingerprintKey(b"\1" * 32)).of(user, _client(sector="a.example")))
+    names = {SUBJECTS.subject_of(user, _client(sector=name)) for name in ("a.example", "b.example")}
+    names.add(Subjects(FingerprintKey(b"\1" * 32)).subject_of(user, _client(sector="a.example")))
     assert len(names) == 3
 
 

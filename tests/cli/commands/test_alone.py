@@ -47,7 +47,9 @@ def _status(issuer: str, token: Secret, audience: str) -> int:
     return app.test_client().get("/", headers=headers).status_code
 
 
-def test_serve_runs_it_for_a_declared_api_that_the_sdk_protects(tmp_path: Path) -> None:
+def test_authorization_server_alone_serves_a_declared_api_that_the_sdk_protects(
+    tmp_path: Path,
+) -> None:
     port = free_port()
     (tmp_path / "valetkey.toml").write_text(
         f'[authorization]\nurl = "http://127.0.0.1:{port}"\nlisten = "127.0.0.1:{port}"\n'
@@ -84,7 +86,7 @@ def test_serve_runs_it_for_a_declared_api_that_the_sdk_protects(tmp_path: Path) 
     assert not (tmp_path / "valetkey/resource.db").exists()
 
 
-def test_an_api_of_ones_own_is_the_default(tmp_path: Path) -> None:
+def test_api_of_the_settings_is_the_default(tmp_path: Path) -> None:
     scopes = (("orders:read", "see your orders"), ("orders:sync", ""))
     settings = replace(Settings(), resource=ResourceSettings(enabled=False, scopes=scopes))
     with Servers(tmp_path, settings=settings, with_resource=False) as servers:

@@ -287,7 +287,7 @@ def test_a_file_of_secrets_that_others_may_read_is_warned_about(tmp_path: Path) 
     assert "chmod 600 open.toml" in ran.err
 
 
-def test_apply_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+def test_apply_on_postgresql_writes_all_or_nothing(tmp_path: Path, postgres_url: str) -> None:
     file = configure(tmp_path)
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("workers", f'database = "{postgres_url}"\nworkers'), "utf-8")

@@ -1,8 +1,12 @@
-"""`valetkey apply`: attributes, groups, roles and claims."""
+"""`valetkey apply`: attributes, groups, roles, claims and the brand."""
 
+import re
 from pathlib import Path
 
-from tests.cli.commands.test_apply import apply, dump
+import pytest
+from PIL import Image
+
+from tests.cli.commands.test_apply import actions, apply, dump
 from tests.cli.running import valetkey
 from tests.cli.site import configure
 
@@ -108,4 +112,127 @@ def test_a_file_declares_groups_roles_and_claims(tmp_path: Path) -> None:
     assert refused.code == 2
     for place in ("groups[2].name", "roles[1].role", "claims[1].in"):
         assert place in refused.err
+    assert dump(tmp_path) == before
+
+
+BRAND = """
+name = "site"
+
+[brand]
+name = "Acme"
+accent = "#0A7D4F"
+terms_url = "https://acme.example/terms"
+logo = "images/logo.png"
+"""
+
+
+def begin(here: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    file = configure(here)
+    if engine == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace("workers", f'database = "{url}"\nworkers'), "utf-8")
+    assert valetkey("database", "migrate", here=here).code == 0
+    (here / "images").mkdir()
+    Image.linear_gradient("L").resize((300, 90)).save(here / "images/logo.png")
+
+
+def brand_of(here: Path) -> dict[str, str]:
+    shown: dict[str, str] = valetkey("brand", "--json", here=here).json
+    return shown
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_file_declares_the_brand_and_pruning_resets_what_it_set(
+    tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    begin(tmp_path, engine, request)
+    before = brand_of(tmp_path)
+    planned = apply(tmp_path, BRAND, "--plan")
+    assert planned.out == "~ brand Acme: name, accent, logo_url, terms_url\n", planned.err
+    assert brand_of(tmp_path) == before
+    assert apply(tmp_path, BRAND, "--yes").code == 0
+    after = brand_of(tmp_path)
+    assert re.fullmatch(r"/logos/[\w-]{22}", after.pop("logo_url"))
+    assert after == {
+        "name": "Acme",
+        "accent": "#0a7d4f",
+        "logo_dark_url": "",
+        "terms_url": "https://acme.example/terms",
+        "privacy_url": "",
+    }
+    assert apply(tmp_path, BRAND, "--yes", "--prune").out == "Nothing to change.\n"
+    assert '"brand.changed"' in valetkey("events", "--json", here=tmp_path).out
+
+    # By hand: what the file did not set stays, and what it set and was reset since is not its own.
+    hand = ("brand", "--privacy-url", "https://acme.example/privacy")
+    assert valetkey(*hand, here=tmp_path).code == 0
+    accent = BRAND.replace('accent = "#0A7D4F"', "")
+    for chosen in ("#2456d6", "#112233"):
+        assert valetkey("brand", "--accent", chosen, here=tmp_path).code == 0
+    assert apply(tmp_path, accent, "--prune").out == "Nothing to change.\n"
+    pruned = apply(tmp_path, 'name = "site"\n', "--prune", "--yes")
+    assert pruned.out.splitlines()[:3] == [
+        "- brand logo_url: reset to the setting",
+        "- brand name: reset to the setting",
+        "- brand terms_url: reset to the setting",
+    ]
+    assert brand_of(tmp_path) == {
+        **before,
+        "accent": "#112233",
+        "privacy_url": "https://acme.example/privacy",
+    }
+    assert actions(apply(tmp_path, BRAND, "--json", "--plan")) == [("change", "brand")]
+
+
+def test_an_exported_brand_changes_nothing_here_and_is_the_same_elsewhere(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for each in (here, elsewhere):
+        each.mkdir()
+        begin(each, "sqlite", request)
+    assert "[brand]" not in valetkey("export", here=here).out
+    dark = BRAND + 'logo_dark = "images/logo.png"\nprivacy_url = "https://acme.example/50%25"\n'
+    assert apply(here, dark, "--yes").code == 0
+    exported = valetkey("export", here=here).out
+    assert exported.count("data:image/webp;base64,") == 2
+    stored = dump(here)
+    assert apply(here, exported).out == "Nothing to change.\n"
+    assert apply(here, exported, "--yes").out == "Nothing to change.\n"
+    assert dump(here) == stored
+    assert apply(elsewhere, exported, "--yes").code == 0
+    assert apply(elsewhere, exported).out == "Nothing to change.\n"
+    links = {"logo_url": "", "logo_dark_url": ""}
+    assert {**brand_of(elsewhere), **links} == {**brand_of(here), **links}
+
+
+def test_invalid_brand_is_refused_with_its_place_and_nothing_is_changed(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    begin(tmp_path, "sqlite", request)
+    before = dump(tmp_path)
+    several = (
+        'name = "a\\u0007b"\naccent = "red"\nterms_url = "http://acme.example/"\n'
+        'logo_url = "//elsewhere.example/x.png"'
+    )
+    for wrong, *places in (
+        ('name = ""', "name"),
+        (several, "name"),
+        (several.partition("\n")[2].partition("\n")[2], "terms_url", "logo_url"),
+        ('logo = "images/none.png"', "logo"),
+        ('logo = "apply.toml"', "logo"),
+        ('logo = "a\\u0000b"', "logo"),
+        ('logo_dark = "data:image/png;base64,%%%"', "logo_dark"),
+        ('logo = "images/logo.png"\nlogo_url = "/logo.png"', "logo"),
+        ('accent = 3\ncolour = "#112233"', "accent", "colour"),
+    ):
+        ran = apply(tmp_path, f"[brand]\n{wrong}\n", "--yes")
+        assert ran.code == 2, wrong
+        for place in places:
+            assert f"brand.{place}: " in ran.err, wrong
+    for wrong in ('brand = "Acme"', '[[brand]]\nname = "Acme"'):
+        ran = apply(tmp_path, wrong, "--yes")
+        assert ran.code == 2
+        assert "write [brand] above it" in ran.err
     assert dump(tmp_path) == before

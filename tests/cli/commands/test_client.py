@@ -135,7 +135,7 @@ def test_disabling_the_only_grant_type_is_refused_with_advice(tmp_path: Path) ->
     assert "disable the client instead" in ran.err
 
 
-def test_a_modern_client_never_gets_them(tmp_path: Path) -> None:
+def test_modern_client_cannot_enable_legacy_grants(tmp_path: Path) -> None:
     begin(tmp_path)
     assert client(tmp_path, "create", *PRINTER, "--profile", "modern").code == 0
     ran = client(tmp_path, "allow-implicit", "printer", "--yes")

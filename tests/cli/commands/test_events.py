@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 
+from tests.cli.commands.test_apply import apply
 from tests.cli.running import Ran, valetkey
 from tests.cli.site import configure, serving
 from tests.support.wait import wait_until
@@ -114,6 +115,41 @@ def test_an_unknown_event_or_folder_is_an_operator_error_and_no_event_is_none(
         ran = events(tmp_path, "--after", unknown)
         assert ran.code == 2
         assert "there is no event" in ran.err
+
+
+def test_events_are_found_by_subject_and_outcome(tmp_path: Path, database_url: str) -> None:
+    file = configure(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("workers", f'database = "{database_url}"\nworkers'), "utf-8")
+    declared = """
+[[groups]]
+name = "printers"
+[[apis]]
+identifier = "https://notes.example"
+name = "Notes"
+[[webhooks]]
+url = "https://example.com/hook"
+"""
+    assert apply(tmp_path, declared, "--yes").code == 0
+    assert valetkey("group", "create", "writers", here=tmp_path).code == 0
+    for kind, names in (
+        ("group", ["group.created", "group.created"]),
+        ("group:printers", ["group.created"]),
+        ("api", ["api.registered"]),
+        ("webhook", ["webhook.created"]),
+    ):
+        found = logged(tmp_path, "--subject", kind)
+        assert [each["name"] for each in found] == names, kind
+        assert logged(tmp_path, "--subject", kind, "--outcome", "success") == found
+        assert logged(tmp_path, "--subject", kind, "--outcome", "failure") == []
+        assert logged(tmp_path, "--subject", kind, "--after", "2099-01-01") == []
+    webhook = logged(tmp_path, "--subject", "webhook")[0]["webhook_id"]
+    assert logged(tmp_path, "--subject", f"webhook:{webhook}")[0]["done_by"].startswith("apply ")
+    groups = logged(tmp_path, "--subject", "group")
+    assert logged(tmp_path, "--subject", "group", "--after", groups[0]["id"]) == groups[1:]
+    assert logged(tmp_path, "--subject", "group", "--limit", "1") == groups[1:]
+    for wrong in (["--subject", "thing"], ["--object", "notes", "--outcome", "failure"]):
+        assert events(tmp_path, *wrong).code == 2
 
 
 def test_events_of_running_servers_are_listed(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_signing_secrets_are_resealed(tmp_path: Path) -> None:
     def opened(foundation: Foundation, tx: Transaction) -> object:
         client = tx.clients.find("signer")
         assert client is not None
-        found = foundation.shared_secrets.of(client, foundation.runtime.now())
+        found = foundation.shared_secrets.live_secrets(client, foundation.runtime.now())
         return [secret.reveal() for secret in found]
 
     assert _deed(tmp_path, opened) == [text]

@@ -23,9 +23,9 @@ import pytest
 from bench.ports import free_port
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.cli.site import begin, configure, serving
+from tests.support.processes import children, is_alive, workers
 from tests.support.wait import wait_until
 from valetkey.authorization.site.documentation import ARCHIVE
-from valetkey.cli.serving.worker import NAME
 
 
 def get(url: str) -> tuple[int, bytes]:
@@ -37,33 +37,8 @@ def get(url: str) -> tuple[int, bytes]:
             return refused.code, refused.read()
 
 
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(child) for child in text.split()]
-
-
-def workers(pid: int) -> set[int]:
-    """Those of the children that answer; the others are what they are forked from."""
-    return {each for each in children(pid) if comm(each) == NAME}
-
-
-def comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 def eventually(question: Callable[[], bool], what: str) -> None:
     wait_until(question, what)
-
-
-def gone(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state == "Z"
 
 
 def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> None:
@@ -89,7 +64,7 @@ def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> 
             assert re.search(r"Max core file size +0 +0 ", limits)
         site.process.terminate()
         assert site.process.wait(60) == 0
-        assert all(gone(pid) for pid in processes)
+        assert not any(is_alive(pid) for pid in processes)
         assert site.process.stdout is not None
         assert site.process.stdout.read() == ""
     folder = tmp_path / "valetkey"
@@ -107,11 +82,11 @@ def test_ctrl_c_stops_like_any_other_stop(tmp_path: Path) -> None:
 def test_workers_share_a_port_and_one_that_is_killed_is_replaced(tmp_path: Path) -> None:
     configure(tmp_path, workers=2)
     with serving(tmp_path, subprocess.Popen) as site:
-        before = workers(site.process.pid)
+        before = {*workers(site.process.pid)}
         assert len(before) == 3
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
-        eventually(lambda: len(workers(site.process.pid) - before) == 1, "no new worker")
+        eventually(lambda: len({*workers(site.process.pid)} - before) == 1, "no new worker")
         eventually(lambda: '"worker.ready"' in site.log.read_text().split("restarting")[-1], "late")
         for _ in range(20):
             assert get(f"{site.authorization}/health/live")[0] == 200
@@ -123,7 +98,7 @@ def test_servers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     with serving(tmp_path, subprocess.Popen) as site:
         processes = children(site.process.pid)
         site.process.kill()
-        eventually(lambda: all(gone(pid) for pid in processes), "servers are alive")
+        eventually(lambda: not any(is_alive(pid) for pid in processes), "servers are alive")
 
 
 def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:

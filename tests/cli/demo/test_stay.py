@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.running import PROGRAM, Running, clean_environment
+from tests.support.processes import children
 from tests.support.wait import CEILING, wait_until
 from valetkey.cli.demo.site import OWNER, OWNER_PASSWORD, PASSWORD, PRINTER, SERVICE, USERNAME
 from valetkey.testing.browser import Page, UserAgent
@@ -57,18 +58,13 @@ def all_free(found: list[str]) -> bool:
     return wait_until(lambda: all(is_free(url) for url in found))
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [int(number) for number in listed.split()]
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     with demo(tmp_path) as (process, screen):
         folders = list(tmp_path.iterdir())
         assert [folder.name.startswith("valetkey-demo-") for folder in folders] == [True]
         assert folders[0].stat().st_mode & 0o077 == 0
-        found, started = urls(screen), children(process)
+        found, started = urls(screen), children(process.pid)
         assert len(found) == 4
         # Both servers, and what each is forked from.
         assert len(started) == 4

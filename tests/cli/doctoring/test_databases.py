@@ -1,6 +1,7 @@
 """What `valetkey doctor` says of databases and their standbys; every fault is a real one."""
 
 import asyncio
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -13,7 +14,13 @@ from tests.support import postgres
 from tests.support.wait import wait_until
 from valetkey.authorization.actions.inspection.check import Level
 from valetkey.authorization.actions.inspection.machine import DatabaseOf, of_database
-from valetkey.cli.doctoring import CheckResult, databases, from_shared, health_of_servers
+from valetkey.cli.doctoring import (
+    CheckResult,
+    databases,
+    from_shared,
+    health_of_servers,
+    replicas,
+)
 from valetkey.cli.register.store import open_database
 from valetkey.config.load import load
 from valetkey.config.settings import Settings
@@ -112,3 +119,40 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             assert not health.ok
             assert "It answers, but cannot be written to" in health.next
             assert [each.next for each in found(settings, about)] == [gone.next]
+
+
+def test_replica_that_is_behind_gone_or_another_database_is_found_with_the_fix(
+    tmp_path: Path,
+) -> None:
+    with (
+        postgres.own_server() as primary,
+        postgres.standby(primary, "second") as folder,
+        postgres.own_server() as other,
+    ):
+        urls = [postgres.url(each, "postgres") for each in (primary, folder, other)]
+        file = tmp_path / "valetkey.toml"
+        file.write_text(f'[authorization]\ndatabase = "{urls[2]}"\n')
+        assert valetkey("database", "migrate", here=tmp_path).code == 0
+        for note in tmp_path.rglob("*.last-seen"):
+            note.unlink()
+        file.write_text(f'[authorization]\ndatabase = "{urls[0]}"\nreplicas = {json.dumps(urls)}\n')
+        assert valetkey("database", "migrate", here=tmp_path).code == 0
+        settings = load(file, {})
+
+        def levels() -> list[tuple[Level, str]]:
+            async def look() -> list[tuple[Level, str]]:
+                return [(each.level, each.found) async for each in replicas(settings)]
+
+            return asyncio.run(look())
+
+        good, foreign = (Level.OK, "It has replayed every revocation."), Level.ERROR
+        at_primary = (Level.WARNING, "it is a primary")
+        wait_until(lambda: levels() == [at_primary, good, (foreign, "it has another database")])
+        with psycopg.connect(urls[1], autocommit=True) as standby:
+            standby.execute("SELECT pg_wal_replay_pause()")
+        with psycopg.connect(urls[0], autocommit=True) as raw:
+            raw.execute("UPDATE token_state SET number = number + 1")
+        assert levels()[1] == (Level.WARNING, "it is more than 2 s behind")
+        postgres.stop(folder / "data")
+        assert levels()[1][0] is Level.WARNING
+        assert "connection" in levels()[1][1]

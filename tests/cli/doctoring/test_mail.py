@@ -20,7 +20,7 @@ def found(section: MailSettings) -> Finding:
 
 def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
     assert found(MailSettings()).level is Level.WARNING
-    assert "cannot reset passwords" in found(MailSettings()).found
+    assert "cannot reset passwords" in found(MailSettings()).sentence
     assert "mail.host" in found(MailSettings()).fix
 
 
@@ -37,6 +37,6 @@ def test_a_mail_server_that_answers_is_good() -> None:
 def test_mail_problems_are_reported() -> None:
     with mail_server() as server:
         without_tls = found(mail_settings(server.port, tls=MailTls.STARTTLS))
-        assert "no support for STARTTLS" in without_tls.found
-    assert "no connection" in found(mail_settings(1)).found
+        assert "no support for STARTTLS" in without_tls.sentence
+    assert "no connection" in found(mail_settings(1)).sentence
     assert found(mail_settings(1, password_file="nowhere", user="me")).level is Level.ERROR

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.processes import children, is_alive
 from tests.support.wait import CEILING, wait_until
 
 PARENT = Path(__file__).with_name("stand_in_parent.py")
@@ -25,19 +26,6 @@ def lines(log: Path) -> list[list[str]]:
 
 def pids(log: Path, said: str) -> list[int]:
     return [int(line[1]) for line in lines(log) if line[2] == said]
-
-
-def alive(pid: int) -> bool:
-    # A zombie is dead; only its parent has not looked yet.
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def children(pid: int) -> list[int]:
-    return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split())]
 
 
 def errors(log: Path) -> Path:
@@ -77,7 +65,7 @@ def test_ready_is_said_once_when_every_child_of_every_server_is(tmp_path: Path) 
         assert parent.wait(60) == 0
         assert parent.stdout is not None
         assert parent.stdout.read() == ""
-    assert not any(alive(pid) for pid in pids(log, "born"))
+    assert not any(is_alive(pid) for pid in pids(log, "born"))
 
 
 def test_one_child_prepares_before_the_others_start(tmp_path: Path) -> None:
@@ -117,7 +105,7 @@ def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Pat
         for deaths in (1, 2, 3):
             os.kill(pids(log, "ready")[-1], signal.SIGKILL)
             eventually(lambda: len(pids(log, "ready")) > deaths, "no new child")  # noqa: B023
-        assert alive(pids(log, "ready")[-1])
+        assert is_alive(pids(log, "ready")[-1])
         parent.terminate()
         assert parent.wait(60) == 0
         assert parent.stdout is not None
@@ -129,7 +117,7 @@ def test_a_start_that_fails_ends_everything_with_the_childs_code(tmp_path: Path)
     with supervising(log, "authorization=good=1", "resource=broken=1") as parent:
         assert parent.wait(60) == 2
         assert ready_line(parent) == ""
-    assert not any(alive(pid) for pid in pids(log, "born"))
+    assert not any(is_alive(pid) for pid in pids(log, "born"))
 
 
 def test_a_child_that_will_not_stop_is_killed(tmp_path: Path) -> None:
@@ -138,7 +126,7 @@ def test_a_child_that_will_not_stop_is_killed(tmp_path: Path) -> None:
         ready_line(parent)
         parent.send_signal(signal.SIGINT)
         assert parent.wait(60) == 0
-    assert not any(alive(pid) for pid in pids(log, "born"))
+    assert not any(is_alive(pid) for pid in pids(log, "born"))
 
 
 def test_children_exit_when_the_parent_is_killed(tmp_path: Path) -> None:
@@ -146,7 +134,7 @@ def test_children_exit_when_the_parent_is_killed(tmp_path: Path) -> None:
     with supervising(log, "authorization=good=2", "resource=stubborn=1") as parent:
         ready_line(parent)
         parent.kill()
-        eventually(lambda: not any(alive(pid) for pid in pids(log, "born")), "orphans are alive")
+        eventually(lambda: not any(is_alive(pid) for pid in pids(log, "born")), "orphans are alive")
     assert len(pids(log, "orphaned")) == 3
 
 
@@ -174,7 +162,7 @@ def test_supervisor_survives_fork_server_that_cannot_start(tmp_path: Path) -> No
         forker = next(pid for pid in children(parent.pid) if pid != worker)
         away = program.rename(tmp_path / "away")
         os.kill(forker, signal.SIGKILL)
-        eventually(lambda: not alive(forker), "the fork server is alive")
+        eventually(lambda: not is_alive(forker), "the fork server is alive")
         os.kill(worker, signal.SIGKILL)
 
         def tried_again() -> bool:

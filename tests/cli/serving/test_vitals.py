@@ -67,7 +67,7 @@ def test_open_descriptors_are_counted() -> None:
 def test_certificate_is_measured_and_its_end_is_logged(
     told: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vitals, "_WARN_EVERY", 0.001)
+    monkeypatch.setattr(vitals, "WARN_EVERY", 0.001)
     file = tmp_path / "tls.pem"
     file.write_text(self_signed("a.example", NOON, days=30))
     at = NOON

@@ -56,20 +56,22 @@ def test_metadata_is_discovered(library: Library, world: LocalSite) -> None:
 
 @pytest.mark.parametrize("proof", ["basic", "post"])
 @pytest.mark.parametrize("pkce", [True, False], ids=["with PKCE", "without PKCE"])
-def test_a_code(library: Library, proof: str, pkce: bool) -> None:
+def test_authorization_code_flow_succeeds(library: Library, proof: str, pkce: bool) -> None:
     token = library.of(WEB, proof, secret=SECRET).sign_in(pkce=pkce)
     held(token)
     reads(library, token)
 
 
-def test_openid_client_left_to_its_own_choice(world: LocalSite, scripts: Scripts) -> None:
+def test_openid_client_flow_succeeds_with_its_default_authentication(
+    world: LocalSite, scripts: Scripts
+) -> None:
     library = Library(scripts["openid-client"], world).of(WEB, "", secret=SECRET)
     token = library.sign_in()
     held(token)
     assert token["remaining"] in {3599, 3600}
 
 
-def test_a_public_client_whose_refresh_tokens_rotate(library: Library) -> None:
+def test_public_client_flow_succeeds_and_rotates_refresh_tokens(library: Library) -> None:
     public = library.of(SPA, "none")
     first = public.sign_in()
     held(first)
@@ -78,7 +80,7 @@ def test_a_public_client_whose_refresh_tokens_rotate(library: Library) -> None:
     assert second["refresh_token"] != first["refresh_token"]
 
 
-def test_a_key_instead_of_a_secret(library: Library, world: LocalSite) -> None:
+def test_private_key_jwt_flow_succeeds(library: Library, world: LocalSite) -> None:
     by_key = library.of(KEY, "key", jwk=json.loads(world.key.private_jwk()))
     token = by_key.sign_in()
     held(token)
@@ -89,12 +91,12 @@ def test_a_key_instead_of_a_secret(library: Library, world: LocalSite) -> None:
     assert by_key.step("introspect", token=token["access_token"]).said == {"active": False}
 
 
-def test_the_address_as_a_browser_shows_it_is_understood_too(library: Library) -> None:
+def test_callback_with_an_empty_fragment_is_accepted(library: Library) -> None:
     arrived = library.arrive()
     held(library.step("finish", **{**arrived, "arrived": f"{arrived['arrived']}#"}))
 
 
-def test_client_credentials(library: Library, world: LocalSite) -> None:
+def test_client_credentials_flow_succeeds(library: Library, world: LocalSite) -> None:
     token = library.step("own")
     assert (token["token_type"], token["expires_in"]) == ("bearer", 3600)
     assert token["scope"] == "client:read client:write"
@@ -104,7 +106,9 @@ def test_client_credentials(library: Library, world: LocalSite) -> None:
 
 
 @pytest.mark.parametrize("client_id", [WEB, REFERENCE])
-def test_introspection_and_revocation(library: Library, world: LocalSite, client_id: str) -> None:
+def test_introspection_shows_a_token_until_it_is_revoked(
+    library: Library, world: LocalSite, client_id: str
+) -> None:
     own = library.of(client_id, "basic", secret=secret_of(client_id))
     token = own.sign_in()
     reads(own, token)
@@ -204,7 +208,7 @@ def test_access_tokens_are_what_another_resource_server_expects(
     assert elsewhere.problem["name"] == "OperationProcessingError"
 
 
-def test_a_device(world: LocalSite, scripts: Scripts) -> None:
+def test_device_flow_succeeds(world: LocalSite, scripts: Scripts) -> None:
     library = Library(scripts["openid-client"], world).of(SPA, "none")
     begun = library.step("device").said
     assert "Device connected" in world.enter(str(begun["verification_uri_complete"]))

@@ -86,7 +86,7 @@ def test_endpoints_come_from_the_issuers_metadata(issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
-def test_its_jwts_are_verified_with_the_keys_that_we_know(issuer: Issuer, algorithm: str) -> None:
+def test_jwts_of_the_provider_are_verified_with_known_keys(issuer: Issuer, algorithm: str) -> None:
     audience = f"https://api.example/?alg={algorithm}"
     token = _robot(issuer, audience).access_token()
     assert re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", token.reveal())
@@ -96,7 +96,7 @@ def test_its_jwts_are_verified_with_the_keys_that_we_know(issuer: Issuer, algori
     assert _code(issuer, token, OTHER) is ErrorCode.INVALID_TOKEN
 
 
-def test_its_opaque_tokens_are_asked_about_and_end_when_they_are_revoked(issuer: Issuer) -> None:
+def test_opaque_tokens_are_introspected_and_end_when_they_are_revoked(issuer: Issuer) -> None:
     token = _robot(issuer, OPAQUE).access_token()
     assert token.reveal().count(".") == 0
     caller = _admit(issuer, token, OPAQUE, "notes:read")

@@ -88,7 +88,7 @@ def test_a_code_is_redeemed_by_every_method_and_renewed(
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 @pytest.mark.parametrize("response_type", ["code id_token", "code id_token token"])
-def test_hybrid(script: Script, op: Provider, response_type: str, mode: str) -> None:
+def test_hybrid_flow_succeeds(script: Script, op: Provider, response_type: str, mode: str) -> None:
     app = App.register(
         script,
         op,
@@ -102,7 +102,7 @@ def test_hybrid(script: Script, op: Provider, response_type: str, mode: str) -> 
 
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
-def test_implicit(script: Script, op: Provider, mode: str) -> None:
+def test_implicit_flow_succeeds(script: Script, op: Provider, mode: str) -> None:
     app = App.register(script, op, response_types=["id_token"], grant_types=["implicit"])
     arrived = app.arrive(op.person(), scope="openid profile", response_mode=mode)
     claims = app.step("implicit", **arrived).said
@@ -110,7 +110,7 @@ def test_implicit(script: Script, op: Provider, mode: str) -> None:
     is_ada(claims)
 
 
-def test_a_code_by_form_post(script: Script, op: Provider) -> None:
+def test_code_flow_by_form_post_succeeds(script: Script, op: Provider) -> None:
     app = App.register(script, op)
     arrived = app.arrive(op.person(), response_mode="form_post")
     assert "posted" in arrived
@@ -126,7 +126,7 @@ def test_foreign_response_is_rejected(script: Script, op: Provider) -> None:
 
 
 @pytest.mark.parametrize("alg", ["ES256", "RS256", "HS256"])
-def test_signed_answers(script: Script, op: Provider, alg: str) -> None:
+def test_flow_with_signed_responses_succeeds(script: Script, op: Provider, alg: str) -> None:
     wanted = {"id_token_signed_response_alg": alg}
     # The library knows HMAC with its secret for ID tokens, and for nothing else.
     if alg != "HS256":
@@ -140,7 +140,9 @@ def test_signed_answers(script: Script, op: Provider, alg: str) -> None:
 
 @pytest.mark.parametrize("enc", ["A128CBC-HS256", "A128GCM", "A256GCM"])
 @pytest.mark.parametrize("alg", ["RSA-OAEP-256", "ECDH-ES"])
-def test_encrypted_answers(script: Script, op: Provider, alg: str, enc: str) -> None:
+def test_flow_with_encrypted_responses_succeeds(
+    script: Script, op: Provider, alg: str, enc: str
+) -> None:
     kid = f"{alg}-{enc}"
     app = App.register(
         script,

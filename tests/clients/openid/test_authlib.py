@@ -106,12 +106,12 @@ def test_the_id_token_is_judged_by_the_published_keys(tmp_path: Path, alg: str) 
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "none"])
-def test_each_way_to_prove_who_the_site_is(tmp_path: Path, method: str) -> None:
+def test_flow_succeeds_with_each_authentication_method(tmp_path: Path, method: str) -> None:
     with a_site(tmp_path, token_endpoint_auth_method=method) as site:
         assert site.sign_in(site.op.person())["userinfo"]["sub"]
 
 
-def test_a_no_is_heard(tmp_path: Path) -> None:
+def test_refused_silent_sign_in_raises_login_required(tmp_path: Path) -> None:
     with a_site(tmp_path) as site, site.app.test_client() as browser:
         arrived = site.arrive(browser, site.op.person(), prompt="none")
         with pytest.raises(OAuthError) as refused:
@@ -119,7 +119,7 @@ def test_a_no_is_heard(tmp_path: Path) -> None:
         assert refused.value.error == "login_required"
 
 
-def test_an_answer_to_somebody_else_is_not_taken(tmp_path: Path) -> None:
+def test_response_for_another_session_is_refused(tmp_path: Path) -> None:
     with a_site(tmp_path) as site, site.app.test_client() as one:
         arrived = site.arrive(one, site.op.person())
         with site.app.test_client() as other, pytest.raises(MismatchingStateError):

@@ -74,7 +74,7 @@ def register_for_quickstart(
     client = servers.register_client(metadata, client_id, secret)
     offered = Quickstarts(servers.auth_url, "", _ALGORITHMS, SYSTEM.random)
     assert name in {each.name for each in offered.choices_of(client)}
-    shown = offered.of(client, name)
+    shown = offered.quickstart(client, name)
     assert not shown.missing_redirect_uri
     assert not shown.missing_openid
     files = {file.name: file.text.lstrip("\n") for file in shown.files}

@@ -104,7 +104,8 @@ def test_copy_has_every_row_and_the_identity_of_its_source(sides: tuple[Side, Si
         assert checks["uids"].rows == 2_500
         assert checks["people_words"].rows == 12
         assert checks["revision"].rows == 1
-        assert not {"installation", "migrations", "probe", "copy_progress"} & set(checks)
+        own = {"installation", "migrations", "probe", "copy_progress", "nodes", "backups"}
+        assert not own & set(checks)
         await copy.finish(await copy.retire())
         target = sides[1].engine
         await migrate(target, SCHEMA)
@@ -257,5 +258,23 @@ def test_copy_elsewhere_and_to_a_database_in_use_are_refused(
                 await DatabaseCopy(sides[0], sides[0], SCHEMA).inspect()
         finally:
             await third.engine.close()
+
+    asyncio.run(story())
+
+
+def test_tables_of_litestream_are_left_out(sides: tuple[Side, Side]) -> None:
+    async def story() -> None:
+        (sqlite,) = (each for each in sides if each.dialect is DIALECTS["sqlite"])
+
+        def keep_track(db: Connection) -> None:
+            db.send("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
+            db.send("CREATE TABLE _litestream_lock (id INTEGER)")
+
+        await sqlite.engine.change_schema(keep_track)
+        copy = await begun(sides)
+        await copy.copy(quiet)
+        checks = {each.table: each.rows for each in await copy.check(quiet)}
+        assert checks["uids"] == 2_500
+        assert not [each for each in checks if "litestream" in each]
 
     asyncio.run(story())

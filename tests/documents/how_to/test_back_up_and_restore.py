@@ -19,7 +19,7 @@ def test_what_was_backed_up_is_there_again_after_a_disaster(tmp_path: Path) -> N
     terminal.run("valetkey apply apply.toml --config valetkey.toml --yes")
     terminal.run("valetkey database migrate --config valetkey.toml")
     keys = terminal.run("valetkey key list --json --config valetkey.toml")
-    back_up, restore = (block for block in blocks(PAGE) if block.language == "sh")
+    back_up, *_, restore = (block for block in blocks(PAGE) if block.language == "sh")
     terminal.run(back_up.code)
     shutil.rmtree(tmp_path / "valetkey")
     terminal.run(restore.code)

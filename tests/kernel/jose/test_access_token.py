@@ -82,7 +82,7 @@ def test_a_token_without_a_scope_may_do_nothing() -> None:
     assert not _verify(jwt.sign(claims, _KEY, typ="at+jwt")).scope
 
 
-def test_it_lives_until_it_expires_and_not_a_second_longer() -> None:
+def test_token_is_valid_until_the_second_of_its_expiry() -> None:
     text = _TOKEN.sign(_KEY)
     assert _verify(text, now=1_599) == _TOKEN
     assert _check(_CLAIMS, now=1_600) == "jwt.exp"

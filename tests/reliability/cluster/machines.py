@@ -27,8 +27,8 @@ from tests.support.wait import wait_until
 
 FILES = ROOT / "deploy/ha"
 _EXAMPLES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
-_OWNER = "change-this-1"
-_PASSWORD = "a-password-of-valetkey"
+OWNER = "change-this-1"
+PASSWORD = "a-password-of-valetkey"
 # The interpreter of this run may be in a folder that only root can read.
 _AS = (
     "setpriv",
@@ -246,7 +246,7 @@ class Cluster:
         return psycopg.connect(
             host=machine.address,
             user="postgres",
-            password=_OWNER,
+            password=OWNER,
             dbname="postgres",
             autocommit=True,
             connect_timeout=5,
@@ -285,7 +285,7 @@ class Cluster:
             settings["synchronous_mode"] = False
         (machine.folder / "patroni.yml").write_text(yaml.safe_dump(patroni))
         own = self._addressed("haproxy-postgresql.cfg").replace(
-            "127.0.0.1:5000", f"{self._way(machine)}:5000"
+            "127.0.0.1:5000", f"{self.way(machine)}:5000"
         )
         if self.namespaces:
             front = self._front()
@@ -294,7 +294,7 @@ class Cluster:
             own += "".join(_TO_NODE.format(address=machine.address, port=port) for port in _PORTS)
         (machine.folder / "haproxy.cfg").write_text(own)
 
-    def _way(self, machine: Machine) -> str:
+    def way(self, machine: Machine) -> str:
         """Return the address of the machine's own way to the primary."""
         return "127.0.0.1" if self.namespaces else machine.address
 
@@ -324,14 +324,14 @@ class Cluster:
 
     def _make_databases(self) -> None:
         with self.administrator(self.the_primary()) as raw:
-            raw.execute(f"CREATE ROLE valetkey LOGIN PASSWORD '{_PASSWORD}'".encode())
+            raw.execute(f"CREATE ROLE valetkey LOGIN PASSWORD '{PASSWORD}'".encode())
             raw.execute(b"GRANT pg_monitor TO valetkey")
             for name in ("authorization", "resource"):
                 raw.execute(f'CREATE DATABASE "{name}" OWNER valetkey'.encode())
 
     def _database_url(self, machine: Machine, name: str) -> str:
         """Return how the node of a machine reaches a database of the primary."""
-        return f"postgresql://valetkey:{_PASSWORD}@{self._way(machine)}:5000/{name}"
+        return f"postgresql://valetkey:{PASSWORD}@{self.way(machine)}:5000/{name}"
 
     def _configure(self) -> None:
         """Configure both nodes; the second gets the keys of the first, as the guide says."""
@@ -358,13 +358,7 @@ class Cluster:
             file = first.here / "register.toml"
             file.touch(mode=0o600)
             file.write_text(prepare)
-            command = str(Path(sys.executable).with_name("valetkey"))
-            subprocess.run(
-                (*first.under, command, "apply", "register.toml", "--yes"),
-                cwd=first.here,
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
+            self.run("apply", "register.toml", "--yes")
         first.start()
         for name in ("valetkey.keyring", "resource-server.credential"):
             shutil.copy2(first.here / name, second.here / name)
@@ -381,6 +375,18 @@ class Cluster:
             return False
 
         wait_until(answers, "the load balancer finds no node", every=0.2)
+
+    def run(self, *arguments: str) -> None:
+        """Run a command of Valetkey on the first machine, in the version of its node."""
+        node = self.nodes[0]
+        command = str(Path(sys.executable).with_name("valetkey"))
+        subprocess.run(
+            (*node.under, command, *arguments),
+            cwd=node.here,
+            env=node.variables(),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def _stop(self) -> None:
         for node in self.nodes:

@@ -25,6 +25,7 @@ from tests.reliability.nodes import Node, configure, register, stopped_in_the_en
 from tests.reliability.outcome import Outcome
 from tests.stories.processes.serving import PASSWORD, SECRET
 from tests.support import postgres
+from tests.support.processes import children
 from tests.support.wait import wait_until
 
 _DESCRIPTORS = 20
@@ -112,7 +113,7 @@ class _Site:
     def processes(self) -> Sequence[int]:
         """Return its processes: supervisor, fork server and worker."""
         assert self.node.process is not None
-        return [self.node.process.pid, *_children(self.node.process.pid)]
+        return [self.node.process.pid, *children(self.node.process.pid)]
 
     def kill_worker(self) -> None:
         """Kill -9 of the worker."""
@@ -122,10 +123,6 @@ class _Site:
     def is_well(self) -> bool:
         """Whether apps get tokens and users can sign in."""
         return _status(self.host, _TOKEN) == "200" == _status(self.host, _SIGN_IN)
-
-
-def _children(pid: int) -> Sequence[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @contextmanager

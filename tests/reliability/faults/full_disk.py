@@ -28,6 +28,7 @@ from tests.reliability.load import asking
 from tests.reliability.nodes import Node, configure, register, stopped_in_the_end
 from tests.reliability.outcome import Outcome
 from tests.support import postgres
+from tests.support.processes import name
 from tests.support.wait import CEILING, wait_until
 
 _BEFORE = 10  # acknowledged actions of each client before the disk is full
@@ -181,7 +182,7 @@ def _switch(url: str) -> None:
 def _is_running(disk: Path) -> bool:
     with suppress(OSError):
         pid = int((disk / "data/postmaster.pid").read_text().split()[0])
-        return "postgres" in Path(f"/proc/{pid}/comm").read_text()
+        return "postgres" in name(pid)
     return False
 
 

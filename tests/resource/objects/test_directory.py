@@ -30,7 +30,7 @@ def test_each_file_is_one_object_by_its_name(tmp_path: Path) -> None:
     assert names == ["books", "diary", "tasks"]
 
 
-def test_their_scopes_have_their_sentences(tmp_path: Path) -> None:
+def test_scopes_of_declared_objects_have_sentences(tmp_path: Path) -> None:
     write_objects(tmp_path, books_py=BOOK, diary_json=DIARY)
     scopes = scopes_of(_settings(tmp_path))
     assert scopes["books:write"] == "change your books"

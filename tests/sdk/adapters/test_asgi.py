@@ -52,7 +52,7 @@ def _app(at: Gate) -> Starlette:
     return Starlette(routes=routes, middleware=[guarded])
 
 
-def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
+def test_app_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     at = gate()
     with trusted(at) as mint, TestClient(_app(at)) as client:
 

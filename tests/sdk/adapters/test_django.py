@@ -68,15 +68,15 @@ def _story(ask: Ask, *, asynchronous: bool) -> None:
         assert ask("/late/7", mint.headers("read admin")).json() == {"number": 7}
 
 
-def test_decorated_views_let_in_and_say_no_as_the_rfc_wants() -> None:
+def test_decorated_view_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     _story(_ask, asynchronous=False)
 
 
-def test_asynchronous_views_do_the_same_in_a_synchronous_server() -> None:
+def test_asynchronous_view_is_protected_in_a_synchronous_server() -> None:
     _story(_ask, asynchronous=True)
 
 
-def test_asynchronous_views_do_the_same_in_an_asynchronous_server() -> None:
+def test_asynchronous_view_is_protected_in_an_asynchronous_server() -> None:
     def ask(path: str, headers: dict[str, str]) -> Answer:
         async def once() -> Answer:
             answer: Any = await AsyncClient().get(path, headers=headers)

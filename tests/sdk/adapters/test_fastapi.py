@@ -55,7 +55,7 @@ def test_a_websocket_has_a_caller_or_does_not_open() -> None:
         assert closed.value.code == 1008
 
 
-def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
+def test_route_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     at = gate()
     with trusted(at) as mint, TestClient(_app(at)) as client:
 

@@ -8,7 +8,7 @@ from valetkey.sdk.adapters.flask import Require, protect
 from valetkey.sdk.testing import trusted
 
 
-def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
+def test_view_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     at = gate()
     app = Flask(__name__)
     require = protect(app, at)

@@ -41,7 +41,7 @@ def _ask(app: WSGIApplication, path: str, headers: dict[str, str], method: str =
     return Answer(int(started[0].split(" ")[0]), dict(started[1]), body)
 
 
-def test_it_lets_in_and_says_no_as_the_rfc_wants() -> None:
+def test_app_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     at = gate()
     app = Protected(_app, at, ("notes:read", "read"), ["/health"])
     with trusted(at) as mint:

@@ -134,7 +134,7 @@ def test_an_answer_of_another_issuer_is_not_exchanged() -> None:
         _sign_in(endpoint, lambda asked: _good(asked) | {"iss": endpoint.url}, issuer=naming)
 
 
-def test_a_no_is_told_as_it_was_said() -> None:
+def test_refused_sign_in_raises_the_error_of_the_issuer() -> None:
     with strict() as endpoint:
         with pytest.raises(Rejected, match="access_denied: Ada said no"):
             _sign_in(

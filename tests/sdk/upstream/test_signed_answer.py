@@ -71,7 +71,7 @@ def test_what_the_issuer_says_to_us_now_is_read() -> None:
         b".".join((_signed().split(b".")[0], _signed(aud=["api"]).split(b".")[1], b"AAAA")),
     ],
 )
-def test_anything_else_is_no_answer(body: bytes) -> None:
+def test_introspection_response_with_wrong_claims_or_signature_is_none(body: bytes) -> None:
     assert _read(body) is None
 
 

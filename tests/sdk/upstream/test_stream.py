@@ -96,7 +96,7 @@ def test_lines_come_as_they_are_and_end_with_the_stream() -> None:
         OK.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n4\r\na\n\n\n\r\n"),
     ],
 )
-def test_anything_else_is_no_stream(answer: bytes) -> None:
+def test_response_that_is_no_event_stream_is_unreachable(answer: bytes) -> None:
     async def story() -> None:
         async with feed(answer) as (it, fetch):
             with pytest.raises(Unreachable):

@@ -70,10 +70,10 @@ def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_no
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
             uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ("notes:read",))
-            uses.note(CALLER, ("notes:read", "read"), NOW)
-            uses.note(replace(CALLER, grant_id="gr_2"), ("notes:write", "read"), NOW)
-            uses.note(replace(CALLER, grant_id=None), ("notes:read",), NOW)
-            uses.note(CALLER, ("notes:read", "read"), Instant(NOW + 5))
+            uses.record(CALLER, ("notes:read", "read"), NOW)
+            uses.record(replace(CALLER, grant_id="gr_2"), ("notes:write", "read"), NOW)
+            uses.record(replace(CALLER, grant_id=None), ("notes:read",), NOW)
+            uses.record(CALLER, ("notes:read", "read"), Instant(NOW + 5))
             assert await uses.report(Instant(NOW + 5))
             assert _told(issuer) == [("gr_1", "notes:read", NOW + 5), ("gr_2", "read", NOW)]
             assert await uses.report(Instant(NOW + 60))
@@ -89,7 +89,7 @@ def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_p
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
             uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ())
             for number in range(MOST + 10):
-                uses.note(replace(CALLER, grant_id=f"gr_{number}"), ("read",), NOW)
+                uses.record(replace(CALLER, grant_id=f"gr_{number}"), ("read",), NOW)
             issuer.broken = True
             assert not await uses.report(NOW)
             await issuer.stop()
@@ -110,7 +110,7 @@ def test_what_was_being_told_when_the_server_stopped_is_told_by_its_last_report(
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
             uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ())
-            uses.note(CALLER, ("read",), NOW)
+            uses.record(CALLER, ("read",), NOW)
             reporting = asyncio.create_task(uses.report(NOW))
             await asyncio.sleep(0)
             reporting.cancel()

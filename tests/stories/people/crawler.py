@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlencode, urljoin, urlsplit
 
+from tests.support.english import VOID, english_on
 from tests.support.plain_browser import Answer, Browser
 from valetkey.web.paths import Paths
 from valetkey.web.router import Route
@@ -35,6 +36,7 @@ _LAST = (
 """What ends something is sent after everything else, in this order."""
 
 _TYPED = frozenset({"text", "email", "password", "search", "url", "number", "tel", "date"})
+_CONTROLS = frozenset({"button", "input", "select", "textarea"})
 _OK = frozenset({200, 204, 303})
 _ANSWERED = frozenset({200, 303, 400, 401, 409, 422, 429})
 """What a form may be answered with: 401 and 429 are pages that ask again."""
@@ -88,6 +90,11 @@ class Html(HTMLParser):
         self.forms: list[Form] = []
         self.passwords: set[str] = set()
         self.shown: set[str] = set()
+        self.menus: set[str] = set()
+        self.popovers: set[str] = set()
+        #: What does nothing without a script, as it is written.
+        self.dead: list[str] = []
+        self._hidden: list[bool] = []
         self._open: tuple[str, str] | None = None
         self._fields: list[tuple[str, str]] = []
         self._boxes: list[tuple[str, str, bool]] = []
@@ -103,6 +110,11 @@ class Html(HTMLParser):
             self.passwords.add(said.get("id", ""))
         self.shown.add(said.get("data-show", ""))
         self.ids.update(value for name, value in attrs if name == "id" and value)
+        if "popover" in said:
+            self.popovers.add(said["id"])
+        if "popovertarget" in said:
+            self.menus.add(said["popovertarget"])
+        self._look_at(tag, said)
         if tag in {"a", "link"} and "href" in said:
             self.links.append(said["href"])
         elif tag in {"img", "script"} and "src" in said:
@@ -116,13 +128,33 @@ class Html(HTMLParser):
         elif self._open is not None:
             self._control(tag, said, dict(attrs))
 
+    def _look_at(self, tag: str, said: Mapping[str, str]) -> None:
+        hidden = any(self._hidden[-1:]) or "hidden" in said
+        if tag not in VOID:
+            self._hidden.append(hidden)
+        if not hidden and self._is_dead(tag, said):
+            self.dead.append(self.get_starttag_text() or "")
+
+    def _is_dead(self, tag: str, said: Mapping[str, str]) -> bool:
+        """Whether a visitor without scripts sees a control that does nothing, or no control."""
+        if tag == "a":
+            return said.get("href", "#") == "#" or said["href"].startswith("javascript:")
+        if tag == "form":
+            return not said.get("action")
+        if tag == "button" and said.get("type") == "button":
+            return "popovertarget" not in said
+        in_form = self._open is not None or "form" in said
+        return tag in _CONTROLS and said.get("type") != "hidden" and not in_form
+
     def _control(self, tag: str, said: dict[str, str], attributes: dict[str, str | None]) -> None:
         name, value, kind = said.get("name", ""), said.get("value", ""), said.get("type", "text")
         if tag == "button":
             self._buttons.append((name, value))
         elif tag == "select":
             self._select = name
-        elif tag == "option" and self._select and "selected" in attributes:
+        elif tag == "option" and not self._select:
+            return  # of a list of suggestions
+        elif tag == "option" and "selected" in attributes:
             self._fields = [pair for pair in self._fields if pair[0] != self._select]
             self._fields.append((self._select, value))
         elif tag == "option" and self._select not in dict(self._fields):
@@ -145,6 +177,8 @@ class Html(HTMLParser):
             yield "has no skip link"
         for name in sorted(self.passwords - self.shown):
             yield f"has no button that shows the password in {name}"
+        for menu in sorted(self.menus - self.popovers):
+            yield f"has a button that opens {menu}, which is no popover"
 
     def handle_data(self, data: str) -> None:
         if self._area:
@@ -152,6 +186,8 @@ class Html(HTMLParser):
             self._fields.append((name, value + data))
 
     def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            self._hidden.pop()
         if tag == "select":
             self._select = ""
         elif tag == "textarea":
@@ -185,6 +221,9 @@ class Crawl:
     #: What is typed into fields of these names.
     typed: Mapping[str, str] = field(default_factory=dict[str, str])
     findings: list[str] = field(default_factory=list[str])
+    #: English texts on pages in another language, and what does nothing without a script: where.
+    english: dict[str, str] = field(default_factory=dict[str, str])
+    dead: dict[str, str] = field(default_factory=dict[str, str])
     reached: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     requests: int = 0
     _seen: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -276,6 +315,8 @@ class Crawl:
             return
         shown = _TAG.sub(" ", answer.body)
         html = Html(answer.body)
+        self.english |= dict.fromkeys(english_on(answer.body, self.browser.language), page)
+        self.dead |= dict.fromkeys(html.dead, page)
         banned = (f"shows {text}" for text in self.never if text in shown)
         for what in (*banned, *html.missing()):
             self._wrong(page, what)

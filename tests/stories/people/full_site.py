@@ -17,8 +17,7 @@ from valetkey.authorization.actions.users import UserRecord
 from valetkey.authorization.apis.operations import registrar_of
 from valetkey.authorization.authentication.factors import PERIOD, code_at
 from valetkey.authorization.background.maintenance import sweep_all
-from valetkey.authorization.claims.model import DeclaredClaim
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations, DeclaredClaim
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.imports.model import (
     ImportKind,
@@ -27,7 +26,9 @@ from valetkey.authorization.imports.model import (
     RowState,
     UserImport,
 )
+from valetkey.authorization.imports.rules.files import stored_reasons
 from valetkey.authorization.imports.storage import UserImports
+from valetkey.authorization.layout.language import GERMAN
 from valetkey.authorization.model.api import Api, ApiMetadata, ClaimLocation
 from valetkey.authorization.model.client import (
     AccessTokenFormat,
@@ -36,8 +37,9 @@ from valetkey.authorization.model.client import (
     TeamRole,
 )
 from valetkey.authorization.model.event.event import DoneBy
-from valetkey.authorization.model.user import Attribute, Role, Uid, User
-from valetkey.authorization.portal.pages.requests import ADVICE
+from valetkey.authorization.model.user import Attribute, Role, StandardClaims, Uid, User
+from valetkey.authorization.portal.pages.requests import ADVICE, FAMILIES
+from valetkey.authorization.protocol.register.faults import reason
 from valetkey.authorization.providers.model import Identity, ProviderWanted
 from valetkey.authorization.providers.operations import CREATE_PROVIDER
 from valetkey.authorization.providers.settings import (
@@ -46,8 +48,8 @@ from valetkey.authorization.providers.settings import (
     ProviderSettings,
 )
 from valetkey.authorization.providers.storage import Identities
-from valetkey.authorization.scim import rules as scim
-from valetkey.authorization.scim.model import ScimCredential
+from valetkey.authorization.scim import operations as scim
+from valetkey.authorization.scim.storage import ScimCredential
 from valetkey.authorization.signals.model import PUSH
 from valetkey.authorization.signals.rules.streams import (
     StreamChanges,
@@ -84,7 +86,7 @@ PRINTER = "printer"
 DEVICE_CODE = GrantTypeName.DEVICE_CODE.value
 
 _PROVIDER = ProviderSettings("github", "GitHub", ProviderKind.GITHUB, GITHUB, "client-1")
-_FAMILIES = ("client.unknown", "live.consent", "refresh_token.x", "interaction.x", "something.x")
+_FAMILIES = (*(f"{family}.x" for family in FAMILIES), "something.x")
 
 
 @asynccontextmanager
@@ -105,8 +107,8 @@ async def site(folder: Path, *, full: bool) -> AsyncGenerator[tuple[Harness, byt
 
 
 def browser(it: Harness) -> Browser:
-    """Somebody's."""
-    return Browser(it.app, host=urlsplit(URL).netloc, scheme="http")
+    """Somebody's, who reads German."""
+    return Browser(it.app, host=urlsplit(URL).netloc, scheme="http", language=GERMAN.tag)
 
 
 async def password_given(here: Browser, request: str) -> str:
@@ -141,7 +143,13 @@ async def give(it: Harness, role: Role | None) -> None:
 
 
 async def _proven(it: Harness, uid: Uid, name: str) -> None:
-    record = UserRecord(name, f"{name}@example.com", name.capitalize(), email_verified=True)
+    record = UserRecord(
+        name,
+        f"{name}@example.com",
+        name.capitalize(),
+        email_verified=True,
+        claims=replace(StandardClaims.NOTHING, locale=GERMAN.tag),
+    )
     accounts = it.foundation.accounts()
 
     def work(tx: Transaction) -> None:
@@ -236,7 +244,8 @@ def _import(tx: Transaction, now: Instant) -> None:
         "im_1", ADA, DoneBy("user"), "staff.csv", ImportKind.CSV, states[0], 0, 0, now
     )
     assert UserImports.of(tx).begin(wanted, 5)
-    row = ImportRow(1, 2, "ada", "ada@example.com", RowState.EXISTS, "the username is taken")
+    why = stored_reasons((reason("username", "row.username"),))
+    row = ImportRow(1, 2, "ada", "ada@example.com", RowState.EXISTS, why)
     assert UserImports.of(tx).add(wanted.id, (row,))
     for before, after in pairwise(states):
         assert UserImports.of(tx).move(wanted.id, before, after, now)
@@ -285,7 +294,7 @@ async def _ada_at_work(it: Harness) -> bytes:
     """A passkey, an authenticator, invitations: what she leaves behind on her pages."""
     here = browser(it)
     await signs_in(it, here)
-    for name in ("Laptop", "Phone"):
+    for name in ("Laptop", "Pixel"):
         page = await here.get("/account/security/passkeys/new")
         asked = re.search(r'data-options="([^"]*)"', page.body)
         assert asked is not None, page.body
@@ -301,8 +310,8 @@ async def _ada_at_work(it: Harness) -> bytes:
     # A browser that is remembered.
     await signs_in(it, browser(it), key, remember="yes")
     await give(it, Role.OWNER)
-    await _sends(here, "/admin/tokens/new", "do", name="Backup", days="30", permission="read")
-    await _sends(here, "/admin/registration", "do", note="Partner", uses="3", days="30")
+    await _sends(here, "/admin/tokens/new", "do", name="Backup", lifetime="30", permissions="read")
+    await _sends(here, "/admin/registration/new", "do", note="Partner", uses="3", lifetime="30")
     bob = browser(it)
     await signs_in(it, bob, name="bob")
     await _sends(bob, "/developer/apps/club/team", "invite", do="invite", invited="ada@example.com")

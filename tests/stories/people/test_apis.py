@@ -14,7 +14,7 @@ from tests.support.wait import until_found
 from valetkey.authorization.actions.bulk_revocation import continue_oldest, end_all_of_api
 from valetkey.authorization.storage.transaction import Transaction
 
-READS = "At Calendar: see your calendar"
+READS = "Bei Calendar: see your calendar"
 
 
 def shown(page: Answer) -> str:
@@ -78,7 +78,7 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
             ):
                 assert READS in shown(await here.get(address)), address
             people = shown(await here.get(f"/developer/apps/{PRINTER}/people"))
-            assert "At Calendar: calendar:read" in people
+            assert "Bei Calendar: calendar:read" in people
             events = shown(await here.get("/admin/events?name=consent.given"))
             assert f"scope notes:read calendar:read apis {CALENDAR.identifier}" in events
             for address in ("/account/activity", "/admin/events", "/admin/users/1001"):

@@ -75,6 +75,8 @@ def _edits_redirect_uri(page: Page, url: str) -> None:
     page.fill("#redirect-uris-2", "http://localhost:1/other")
     page.click("button[value='redirect_uris/0']")
     expect(page.locator("#redirect-uris-1")).to_have_value("http://localhost:1/other")
+    expect(page.locator("#redirect-uris-1")).to_be_focused()
+    page.click("fieldset[data-rows=redirect_uris] button[name=add]")
     expect(page.locator("#redirect-uris-2")).to_be_focused()
     page.keyboard.type("http://localhost:1/more")
     assert page.input_value("#redirect-uris-2") == "http://localhost:1/more"

@@ -225,14 +225,15 @@ def registers(ada: Somebody, callback: str) -> tuple[str, str]:
     page = ada.page
     ada.goes("/developer/new?kind=server")
     page.fill("[name=name]", "Notes Printer")
-    page.fill("[name=redirect_uri_0]", f"{callback}#here")
+    page.fill("[name=redirect_uris] >> nth=0", f"{callback}#here")
     for scope in ("notes:read", "notes:write"):
-        page.check(f'[name="scope:{scope}"]')
-    page.check("[name=stays_connected]")
-    ada.presses("register")
-    assert page.locator("[name=redirect_uri_0]").get_attribute("aria-invalid") == "true"
-    page.fill("[name=redirect_uri_0]", callback)
-    ada.presses("register")
+        page.check(f'[name=scopes][value="{scope}"]')
+    page.click("summary:has-text('Security')")
+    page.check("[name=grant_types][value=refresh_token]")
+    ada.presses("do")
+    assert page.locator("[name=redirect_uris] >> nth=0").get_attribute("aria-invalid") == "true"
+    page.fill("[name=redirect_uris] >> nth=0", callback)
+    ada.presses("do")
     ada.sees("Notes Printer is registered")
     client_id, secret = page.inner_text("#client-id"), page.inner_text("#client-secret")
     ada.goes(f"/developer/apps/{client_id}")
@@ -317,7 +318,7 @@ def becomes_owner(olga: Somebody) -> None:
     olga.is_at("/admin")
 
 
-def test_everybody_from_sign_up_to_the_end(
+def test_users_go_from_sign_up_to_the_end_of_their_accounts(
     servers: Servers, somebody: Callable[[str], Somebody], callback: str
 ) -> None:
     ada, bob, olga = somebody("ada"), somebody("bob"), somebody("olga")

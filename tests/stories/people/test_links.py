@@ -1,8 +1,12 @@
 """Every link and every form of every page leads somewhere, for everybody, with and without data."""
 
 import asyncio
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
+
+import pytest
 
 from tests.stories.people.crawler import Crawl, pages_of
 from tests.stories.people.full_site import (
@@ -44,7 +48,6 @@ TYPED = {
     "password": WORD,
     "permission": "every",
     "q": "ada",
-    "redirect_uri_0": CALLBACK,
     "redirect_uris": CALLBACK,
     "username": "ada",
 }
@@ -62,6 +65,9 @@ REFUSALS = (
 )
 """Sentences of pages that are meant to refuse."""
 
+DATA = re.compile(r"see your calendar|use (?:\w+:)?(?:read|write)\b")
+"""The sentences about scopes, which operators write in one language."""
+
 BY_PROGRAMS = {
     ("/oauth/authorize", "POST"): "an app sends it (OpenID Connect Core 3.1.2.1)",
     ("/oauth/check-session", "GET"): "an app shows it in a frame",
@@ -74,6 +80,7 @@ BY_PROGRAMS = {
     ("/oauth/start", "GET"): "another site links to it",
     ("/admin/events/live", "GET"): "a script asks for new events: test_live",
     ("/admin/clients/selected/{act}", "GET"): "a change of the language on the page before",
+    ("/admin/apis/selected/{act}", "GET"): "a change of the language on the page before",
     ("/admin/selected-groups/{act}", "GET"): "a change of the language on the page before",
     ("/admin/selected-groups/{act}", "POST"): "the list of groups, if there are any: test_selected",
     ("/account", "GET"): "people type it",
@@ -161,17 +168,40 @@ CRAWLS = (
 """Who visits, and whether there is something to see."""
 
 
-def test_every_link_and_form_leads_to_a_page(tmp_path: Path) -> None:
-    async def story() -> None:
-        reached: set[tuple[str, str]] = set()
-        pages: set[tuple[str, str]] = set()
-        findings: list[str] = []
-        for number, (who, full) in enumerate(CRAWLS):
-            found = await crawl(tmp_path / str(number), who, full=full)
-            findings += [f"{who}: {each}" for each in found.findings]
-            reached |= found.reached
-            pages |= set(pages_of(found.routes))
-        assert not findings, "\n".join(findings)
-        assert pages - reached == BY_PROGRAMS.keys()
+@pytest.fixture(scope="module")
+def crawls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Crawl]:
+    """Every crawl, by who visits."""
 
-    asyncio.run(story())
+    async def story() -> dict[str, Crawl]:
+        folder = tmp_path_factory.mktemp("crawls")
+        return {
+            f"{who}, {'full' if full else 'empty'} site": await crawl(
+                folder / str(number), who, full=full
+            )
+            for number, (who, full) in enumerate(CRAWLS)
+        }
+
+    return asyncio.run(story())
+
+
+def test_every_link_and_form_leads_to_a_page(crawls: Mapping[str, Crawl]) -> None:
+    findings = [f"{who}: {each}" for who, crawl in crawls.items() for each in crawl.findings]
+    pages = {page for crawl in crawls.values() for page in pages_of(crawl.routes)}
+    reached = {page for crawl in crawls.values() for page in crawl.reached}
+
+    assert not findings, "\n".join(findings)
+    assert pages - reached == BY_PROGRAMS.keys()
+
+
+def test_no_english_sentence_is_left_on_a_german_page(crawls: Mapping[str, Crawl]) -> None:
+    found = {text: page for crawl in crawls.values() for text, page in crawl.english.items()}
+
+    assert any(map(DATA.search, found))
+    assert {text: page for text, page in found.items() if not DATA.search(text)} == {}
+
+
+def test_every_control_that_is_shown_works_without_a_script(crawls: Mapping[str, Crawl]) -> None:
+    """The crawl itself has no scripts: it follows every link and sends every form."""
+    found = {written: page for crawl in crawls.values() for written, page in crawl.dead.items()}
+
+    assert found == {}

@@ -34,6 +34,7 @@ class Console(Two):
             "client_id": "us",
             "client_secret": SECRET,
             "keep_claims": "name",
+            "kind": "openid",
         }
 
     def page(self, path: str) -> Page:
@@ -105,8 +106,10 @@ def test_provider_is_added_tested_and_changed_in_the_console(
         assert wrong.status == 400
         assert "not the secret" not in wrong.body
         page = it.add(client_secret="not the secret")
-        assert page.url == f"{it.ours.auth_url}/admin/providers/other?done=new"
+        assert page.url == f"{it.ours.auth_url}/admin/providers/other?done=new", page.text
         assert f"{it.ours.auth_url}/oauth/sign-in/with/other/callback" in page.text
+        assert "The sign-in provider Other was added." in page.text
+        assert 'href="/admin/events?subject=provider%3Aother"' in page.body
         it.offers("Other")
         # The wrong secret is noticed by the test, and replaced.
         tested = it.owner.submit(page, "test")

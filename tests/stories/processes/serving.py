@@ -17,8 +17,8 @@ from typing import TypeVar
 import requests
 
 from tests.cli.running import PROGRAM, Running, clean_environment, valetkey
+from tests.support.processes import children, is_dying, state, workers
 from tests.support.wait import CEILING, wait_until
-from valetkey.cli.serving.worker import NAME
 from valetkey.testing.browser import UserAgent
 
 T = TypeVar("T")
@@ -185,17 +185,9 @@ def cpu_seconds(pids: Sequence[int]) -> list[float]:
     return [(int(stat[11]) + int(stat[12])) / ticks for stat in stats]
 
 
-def _comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
 def workers_of(supervisor: int, url: str) -> list[int]:
     """Return the processes that answer for the server at this URL."""
-    children = _children(supervisor)
-    return [pid for pid in children if _comm(pid) == NAME and _listens(pid, url)]
+    return [pid for pid in workers(supervisor) if _listens(pid, url)]
 
 
 def _listens(pid: int, url: str) -> bool:
@@ -224,26 +216,10 @@ def kill_together(process: subprocess.Popen[str]) -> None:
     """Kill a supervisor and its children, as a power cut would, and wait until all are gone."""
     # It must not start others while its children are listed.
     os.kill(process.pid, signal.SIGSTOP)
-    wait_until(lambda: _state(process.pid) in {"T", "Z"})
-    together = (process.pid, *_children(process.pid))
+    wait_until(lambda: state(process.pid) in {"T", "Z"})
+    together = (process.pid, *children(process.pid))
     for pid in together:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait(_PATIENCE)
-    wait_until(lambda: all(_is_gone(pid) for pid in together))
-
-
-def _children(pid: int) -> list[int]:
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(each) for listed in lists for each in listed.read_text().split()]
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def _is_gone(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        # Its other threads may still end; its sockets are open for as long as one does.
-        return _state(pid) == "Z" and len([*Path(f"/proc/{pid}/task").iterdir()]) == 1
-    return True
+    wait_until(lambda: not any(is_dying(pid) for pid in together))

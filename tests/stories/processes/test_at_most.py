@@ -141,8 +141,8 @@ def _signed_in(running: Serving) -> UserAgent:
 def _apps_of_a_developer(running: Serving) -> str:
     ada = _signed_in(running)
     pages = [ada.open(f"{running.auth}/developer/new?kind=machine") for _ in range(24)]
-    waiting = [_posts(ada, page, "register") for page in pages]
-    together(lambda: waiting.pop()({"name": "Robot", "do": "save"}), times=24)
+    waiting = [_posts(ada, page, "do") for page in pages]
+    together(lambda: waiting.pop()({"name": "Robot", "profile": "modern"}), times=24)
     listed = ada.open(f"{running.auth}/developer").body
     apps: set[str] = set(re.findall(r"/developer/apps/([\w-]+)", listed))
     assert len(apps) == _APPS, apps

@@ -3,13 +3,18 @@
 Both issuers have the same users, clients and secrets: only keys and databases tell them apart.
 """
 
+import asyncio
 import json
 import socket
+import ssl
 import subprocess
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
+from threading import Event
 from types import MappingProxyType
 
 import pytest
@@ -18,6 +23,9 @@ import requests
 from tests.cli.running import PROGRAM, clean_environment, valetkey
 from tests.stories.processes.serving import PASSWORD, REGISTER, SECRET, Serving, free_addresses
 from tests.support.wait import CEILING, wait_until
+from valetkey.cli.serving.issuers import Turns
+from valetkey.fetch.certificate import self_signed
+from valetkey.kernel.runtime import SYSTEM
 from valetkey.testing.browser import UserAgent
 
 _HOSTS = {"a": "127.0.0.2", "b": "127.0.0.3", "c": "127.0.0.4"}
@@ -45,6 +53,35 @@ class Several(dict[str, Serving]):
         return valetkey("reload", "--configs", str(self.place), here=self.place).code
 
 
+def _tls_configuration(name: str, host: str, ports: tuple[str, str]) -> str:
+    auth, api = (f'url = "https://{host}:{port}"\nlisten = "127.0.0.1:{port}"\n' for port in ports)
+    files = f'tls_certificate = "{name}.pem"\ntls_key = "{name}.pem"\n'
+    return f"[authorization]\n{auth}{files}[resource]\n{api}{files}"
+
+
+def _certify(place: Path, name: str, host: str) -> Path:
+    """Write a key and a certificate for `host` beside the configuration of an issuer."""
+    file = place / name / f"{name}.pem"
+    file.parent.mkdir(exist_ok=True)
+    renamed = file.with_suffix(".new")
+    renamed.write_text(self_signed(host, SYSTEM.now(), days=30))
+    return renamed.rename(file)
+
+
+def _over_tls(port: str, certificate: Path, name: str, host: str, path: str) -> int:
+    """Get `path` of `host` on a connection for `name`, verified by `certificate`; the status."""
+    trusting = ssl.create_default_context(cafile=certificate)
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    with (
+        socket.create_connection(("127.0.0.1", int(port)), CEILING) as raw,
+        trusting.wrap_socket(raw, server_hostname=name) as connection,
+    ):
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        answer = HTTPResponse(connection)
+        answer.begin()
+        return answer.status
+
+
 def _configuration(name: str, ports: tuple[str, str], more: str = "", database: str = "") -> str:
     auth, api = (f"{_HOSTS[name]}:{port}" for port in ports)
     stored = f'database = "{database}"\n' if database else ""
@@ -70,13 +107,19 @@ def _several(
     *names: str,
     environment: Mapping[str, str] | None = None,
     databases: Mapping[str, str] = MappingProxyType({}),
+    hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> Generator[Several]:
-    """Issuers of these names in one process for each server, with everyone of `REGISTER`."""
+    """Issuers of these names in one process for each server, with everyone of `REGISTER`.
+
+    Those in `hosts` have TLS under these names.
+    """
     place, ports = here / "issuers", _ports()
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     (here / "register.toml").write_text(REGISTER)
     for name in names:
         file = _write(place, name, ports, database=databases.get(name, ""))
+        if host := hosts.get(name):
+            file.write_text(_tls_configuration(name, host, ports))
         applied = valetkey("apply", "register.toml", "--config", str(file), "--yes", here=here)
         assert applied.code == 0, applied.err
     log = here / "log"
@@ -98,7 +141,8 @@ def _several(
         several.metrics = ready.rpartition("metrics=")[2].strip()
         for name in names:
             several[name] = _serving(name, ports, process)
-            _wait_for(several[name].api)
+            if name not in hosts:
+                _wait_for(several[name].api)
         yield several
     finally:
         if process.poll() is None:
@@ -422,6 +466,81 @@ def test_overload_of_one_issuer_leaves_the_others(tmp_path: Path) -> None:
         assert _status(f"{host}/health/ready") == 200
 
 
+class _Beginning:
+    """Issuers whose requests take turns, and how many of each began."""
+
+    def __init__(self) -> None:
+        self.begun = Counter[str]()
+        self._turns = Turns()
+
+    async def answer(self, issuer: str) -> None:
+        if turn := self._turns.next(issuer):
+            await turn
+        self.begun[issuer] += 1
+        await rounds(5)
+
+    async def flood(self, issuer: str) -> None:
+        while True:
+            await self.answer(issuer)
+
+
+async def rounds(count: int) -> None:
+    """Let the event loop go round so many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_overload_of_one_issuer_delays_another_by_few_of_its_requests() -> None:
+    async def story() -> None:
+        it = _Beginning()
+        floods = [asyncio.create_task(it.flood("a")) for _ in range(64)]
+        await rounds(20)
+        cancelled = [asyncio.create_task(it.answer("a")) for _ in range(64)]
+        await rounds(1)
+        for task in cancelled:
+            task.cancel()
+        for _ in range(50):
+            before = it.begun["a"]
+            await it.answer("b")
+            # It takes six rounds, in each of which four requests of the other one begin.
+            assert it.begun["a"] - before <= 4 * 7
+        # The other one goes on, in the same measure.
+        before = it.begun["a"]
+        await rounds(100)
+        assert it.begun["a"] - before >= 4 * 90
+        for task in floods:
+            task.cancel()
+        await asyncio.gather(*(it.answer("b") for _ in range(60)))
+        assert it.begun["b"] == 50 + 60
+
+    asyncio.run(story())
+
+
+def test_overload_of_one_issuer_leaves_introspections_of_the_other(tmp_path: Path) -> None:
+    with _several(tmp_path, "a", "b") as several, ThreadPoolExecutor(64) as threads:
+        tokens = {name: _tokens(issuer)["access_token"] for name, issuer in several.items()}
+        over = Event()
+
+        def flood(number: int) -> Counter[int]:
+            statuses = Counter[int]()
+            while not over.is_set():
+                if number % 2:
+                    answer = several["a"].ask("printer", **_LOGIN, password="x")
+                else:
+                    url = f"{several['a'].auth}/oauth/introspect"
+                    form = {"token": tokens["a"]}
+                    answer = requests.post(url, data=form, auth=_PRINTER, timeout=CEILING)
+                statuses[answer.status_code] += 1
+            return statuses
+
+        floods = [threads.submit(flood, number) for number in range(64)]
+        assert all(_introspected(several["b"], tokens["b"]) for _ in range(40))
+        over.set()
+        statuses = sum((each.result() for each in floods), Counter[int]())
+        assert statuses.keys() <= {200, 400, 429, 503}
+        assert statuses.total() >= 64
+
+
 def test_requests_that_are_not_complete_take_no_place(tmp_path: Path) -> None:
     with _several(tmp_path, "a") as several, ExitStack() as stack:
         ports = (several["a"].auth[-5:], several["a"].api[-5:])
@@ -439,3 +558,90 @@ def test_requests_that_are_not_complete_take_no_place(tmp_path: Path) -> None:
             assert b"100 Continue" in slow.recv(100)
         answer = several["a"].ask("printer", **_LOGIN, password=PASSWORD)
         assert answer.status_code == 200, answer.text
+
+
+def test_each_issuer_has_the_certificate_of_its_host(tmp_path: Path) -> None:
+    hosts = {"a": "localhost", "b": "b.example"}
+    place = tmp_path / "issuers"
+    place.mkdir()
+    files = {name: _certify(place, name, host) for name, host in hosts.items()}
+    with _several(tmp_path, *hosts, hosts=hosts) as several:
+        ports = (several["a"].auth[-5:], several["a"].api[-5:])
+        discovery, ready_path = "/.well-known/openid-configuration", "/health/ready"
+        for name, host in hosts.items():
+            assert _over_tls(ports[0], files[name], host, host, discovery) == 200
+            assert _over_tls(ports[1], files[name], host, host, "/v2/notes") == 401
+
+        def ready() -> bool:
+            return _over_tls(ports[1], files["a"], "localhost", "localhost", ready_path) == 200
+
+        # Its resource server reads the keys of its authorization server over TLS.
+        wait_until(ready, every=0.1)
+        # A connection is for the host in its handshake only, whatever the path.
+        for port in ports:
+            for path in (discovery, ready_path, "/v2/notes"):
+                assert _over_tls(port, files["a"], "localhost", "b.example", path) == 421
+                assert _over_tls(port, files["b"], "b.example", "localhost", path) == 421
+        # A handshake for another host, or for none, shows no certificate.
+        for name in ("c.example", "127.0.0.1"):
+            with pytest.raises(ssl.SSLError):
+                _over_tls(ports[0], files["a"], name, "localhost", discovery)
+        _renewed_and_refused(several, ports[0], files["b"])
+
+
+def _renewed_and_refused(several: Several, port: str, file: Path) -> None:
+    """A new certificate is shown without a reload; one that is not for its host starts nothing."""
+
+    def status() -> int:
+        try:
+            return _over_tls(port, file, "b.example", "b.example", "/health/ready")
+        except ssl.SSLError:
+            # The one before is still shown.
+            return 0
+
+    before = file.read_text()
+    _certify(several.place, "b", "b.example")
+    wait_until(lambda: status() == 200)
+    assert before != file.read_text()
+    _certify(several.place, "b", "other.example")
+    (several.place / "b" / "valetkey.toml").touch()
+    told = valetkey("reload", "--configs", str(several.place), here=several.place)
+    assert told.code == 2
+    assert "authorization.tls_certificate" in told.err
+    assert "is not for b.example" in told.err
+    wait_until(lambda: {line["issuer"] for line in several.events("issuer.failed")} == {"b"})
+    _certify(several.place, "b", "b.example")
+    assert several.reload() == 0
+    wait_until(lambda: status() == 200)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ((".pem", ".gone"), "tls_certificate"),
+        (("b.example", "127.0.0.1"), "several issuers with TLS need host names"),
+        (("b.example", "localhost"), "the host is that of a"),
+        (("https://b.example", "http://127.0.0.9"), "a has TLS and this one has not"),
+        (('tls_certificate = "b.pem"\ntls_key = "b.pem"\n', ""), "has no ACME"),
+    ],
+)
+def test_issuer_without_a_usable_certificate_is_named_at_start(
+    tmp_path: Path, change: tuple[str, str], problem: str
+) -> None:
+    place, ports = tmp_path / "issuers", _ports()
+    place.mkdir()
+    for name, host in (("a", "localhost"), ("b", "b.example")):
+        _certify(place, name, host)
+        text = _tls_configuration(name, host, ports)
+        if name == "b":
+            text = text.replace(*change)
+            if change[1].startswith("http:"):
+                text = text.replace('tls_certificate = "b.pem"\ntls_key = "b.pem"\n', "")
+            if not change[1]:
+                text += '[tls]\nacme = "https://ca.example/directory"\n'
+        (place / name / "valetkey.toml").write_text(text)
+    told = valetkey("reload", "--configs", str(place), here=place)
+    assert told.code == 2
+    assert "issuer b stays as it is: " in told.err
+    assert problem in told.err
+    assert "issuer a stays" not in told.err

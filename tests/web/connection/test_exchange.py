@@ -146,7 +146,7 @@ def test_pieces_are_chunks_and_the_connection_stays(server: RunningServer) -> No
     assert second.endswith(b"0\r\n\r\n")
 
 
-def test_http_1_0_gets_them_bare_and_a_closed_connection(server: RunningServer) -> None:
+def test_http_1_0_client_gets_a_stream_without_chunks(server: RunningServer) -> None:
     heard = exchange_bytes(server.port, b"GET /three HTTP/1.0\r\n" + HEAD + b"\r\n")
     head, _, body = heard.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head
@@ -293,7 +293,7 @@ def test_a_server_that_stops_does_not_wait_for_streams(streams: Streams) -> None
     assert not heard.endswith(b"0\r\n\r\n")
 
 
-def test_it_is_the_same_over_tls(streams: Streams, tmp_path: Path) -> None:
+def test_stream_over_tls_is_complete(streams: Streams, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
     with RunningServer(

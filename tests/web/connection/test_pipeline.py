@@ -85,7 +85,7 @@ def test_an_answered_request_leaves_nothing_for_the_garbage_collector() -> None:
     assert not left
 
 
-def test_each_is_answered_in_its_turn() -> None:
+def test_pipelined_requests_are_answered_in_order() -> None:
     asked = [
         _asked("/later"),
         _asked("/at-once"),
@@ -106,7 +106,7 @@ def test_each_is_answered_in_its_turn() -> None:
             assert b"canary" not in heard
 
 
-def test_one_that_is_cancelled_is_answered_for() -> None:
+def test_cancelled_request_is_answered_with_500() -> None:
     with RunningServer(_app(), limits=PATIENT) as running:
         heard = exchange_bytes(running.port, _asked("/at-once") + _asked("/cancelled"))
         assert re.findall(rb"HTTP/1\.1 (\d{3}) ", heard) == [b"200", b"500"]

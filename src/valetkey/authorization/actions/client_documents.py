@@ -162,8 +162,8 @@ class ClientDocuments:
         host = host_of_document(client_id)
         wait = self._addresses.take(network_of(address), now) or self._hosts.take(host, now)
         if wait:
-            told = _refusal("rate", "too many new apps; try again later")
-            raise Refused(replace(told, code=ErrorCode.SLOW_DOWN, retry_after=wait))
+            refusal = _refusal("rate", "too many new apps; try again later")
+            raise Refused(replace(refusal, code=ErrorCode.SLOW_DOWN, retry_after=wait))
 
     def _end(self, client_id: str, now: Instant, done: asyncio.Task[None]) -> None:
         del self._under_way[client_id]
@@ -176,19 +176,19 @@ class ClientDocuments:
         try:
             fetched = await self._http.get(client_id, accept=ANYTHING)
         except Unfetchable as error:
-            told = "the metadata of the app cannot be read at its client_id; try again later"
-            raise Refused(_refusal(error.check, told)) from None
+            reason = "the metadata of the app cannot be read at its client_id; try again later"
+            raise Refused(_refusal(error.check, reason)) from None
         try:
-            said = read_document(client_id, fetched.media_type, fetched.body)
+            document = read_document(client_id, fetched.media_type, fetched.body)
             read = DocumentRead(
-                self._registrar.fingerprints.of("client document", fetched.body.hex()),
+                self._registrar.fingerprints.fingerprint("client document", fetched.body.hex()),
                 later(now, lifetime_of(fetched.cache_control, fetched.age)),
             )
             unchanged = stored is not None and await self._store.write(
                 lambda tx: tx.registrations.renew_document(client_id, read), done_by=USUAL_ACTOR
             )
             if not unchanged:
-                metadata = self._registrar.read(said, stored)
+                metadata = self._registrar.read(document, stored)
                 if faults := await self._sectors.faults(metadata):
                     refuse_registration(faults)
                 host, most = host_of_document(client_id), self._settings.most_metadata_documents
@@ -201,8 +201,8 @@ class ClientDocuments:
         except Refused as refused:
             if refused.refusal.code is ErrorCode.TEMPORARILY_UNAVAILABLE:
                 raise
-            told = f"the metadata of the app cannot be used: {refused.refusal.description}"
-            raise Refused(_refusal(refused.refusal.check, told)) from None
+            reason = f"the metadata of the app cannot be used: {refused.refusal.description}"
+            raise Refused(_refusal(refused.refusal.check, reason)) from None
         _remember(self._fresh, client_id, read.fresh_until)
 
 

@@ -36,6 +36,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import FingerprintKey, Secret, fresh_id
+from valetkey.kernel.text import translatable
 from valetkey.web.body import read_json
 
 _OK = 200
@@ -114,8 +115,8 @@ MOST_SECRETS = 2
 SHORTEST_SECRET = 32
 """Minimum length of a secret in characters; a shorter one could be guessed."""
 
-TOO_MANY_SECRETS = (
-    f"{MOST_SECRETS} secrets work already: end one of them first, or let the others end at once"
+TOO_MANY_SECRETS = translatable(
+    "two secrets work already: end one of them first, or let the others end at once"
 )
 _LONGEST_ID = 100
 _MOST_LOOKED_UP = 100  # unknown scopes for which APIs are searched
@@ -181,7 +182,7 @@ class Registrar(Struct, frozen=True):
         if self.channel not in _CHANNELS_WITH_SECTORS and affects_sector(metadata, client):
             detail = "those that its sector lists; administrators can add others"
             return (MetadataError("redirect_uris", detail),)
-        wanted = replace(
+        new = replace(
             self._client(metadata, client.id, now),
             created_at=client.created_at,
             changed_at=client.changed_at,
@@ -191,32 +192,32 @@ class Registrar(Struct, frozen=True):
             verified_at=client.verified_at,
             generation=client.generation,
         )
-        if self.channel in OWN_CHANNELS and (faults := _naming_faults(client, wanted)):
+        if self.channel in OWN_CHANNELS and (faults := _naming_faults(client, new)):
             return faults
-        if wanted.name != client.name and (faults := self._name_faults(tx, wanted.name, client.id)):
+        if new.name != client.name and (faults := self._name_faults(tx, new.name, client.id)):
             return faults
-        changed = changed_fields(client, wanted)
+        changed = changed_fields(client, new)
         if not changed:
             return client
-        wanted = replace(wanted, changed_at=now)
-        if not tx.clients.change(wanted):
+        new = replace(new, changed_at=now)
+        if not tx.clients.change(new):
             return (MetadataError("client_id", "a client that is registered"),)
-        told = (
-            _changed_values(client, wanted, changed)
+        values = (
+            _changed_values(client, new, changed)
             if self.channel in OPERATORS_CHANNELS
             else ((), ())
         )
-        tx.events.add(ClientChanged(client.id, self.channel, changed, *told), now)
+        tx.events.add(ClientChanged(client.id, self.channel, changed, *values), now)
         # A changed name or redirect URI was not reviewed: the client is no longer verified.
-        looks_different = wanted.appearance != client.appearance
+        looks_different = new.appearance != client.appearance
         if (
             looks_different
             and self.channel not in OPERATORS_CHANNELS
             and tx.clients.unverify(client.id)
         ):
             tx.events.add(ClientVerificationEnded(client.id, "changed"), now)
-            return replace(wanted, verified_at=None)
-        return wanted
+            return replace(new, verified_at=None)
+        return new
 
     def rules_for(
         self, tx: Transaction, metadata: ClientMetadata, had: Scope = NO_SCOPE
@@ -329,7 +330,7 @@ class Registrar(Struct, frozen=True):
         now: Instant,
         others_expire_at: Instant | None = None,
     ) -> None:
-        print_ = self.fingerprints.of(secret_purpose(client.id), secret.reveal())
+        print_ = self.fingerprints.fingerprint(secret_purpose(client.id), secret.reveal())
         name, sealed = fresh_id("cs", self.random), ""
         # Stored only where it is needed again: anything else could be stolen with the database.
         if client.signs_with_secret:
@@ -386,7 +387,7 @@ def changed_labels(before: Client, after: Client) -> tuple[str, ...]:
 
 def _values(client: Client) -> Mapping[str, object]:
     metadata = metadata_of(client)
-    return {name: field.of(metadata) for name, field in FIELDS.items()}
+    return {name: field.value_of(metadata) for name, field in FIELDS.items()}
 
 
 def _changed_values(
@@ -424,10 +425,10 @@ def secret_faults(secret: Secret | None) -> Faults:
     return (MetadataError("client_secret", detail),)
 
 
-def _naming_faults(client: Client, wanted: Client) -> Faults:
+def _naming_faults(client: Client, new: Client) -> Faults:
     # A client with a user's grant in one sector must not learn the user's subject in another: a
     # sector without a list of its addresses is claimed by a redirect URI alone.
-    before, after = client.openid, wanted.openid
+    before, after = client.openid, new.openid
     if before.subject_type != after.subject_type:
         return (MetadataError("subject_type", "as it was registered; register another client"),)
     if before.is_pairwise and before.sector != after.sector:

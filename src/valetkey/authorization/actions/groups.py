@@ -37,12 +37,12 @@ def create(tx: Transaction, group: Group, now: Instant) -> Group | Faults:
         return (parent,)
     if not tx.groups.create(group, parent):
         return (_TAKEN,)
-    tx.events.add(GroupCreated(group.name, group.parent), now)
+    tx.events.add(GroupCreated(group.name, group.parent, group.id), now)
     return group
 
 
 def change(
-    tx: Transaction, group: Group, wanted: Group, now: Instant, *, channel: str
+    tx: Transaction, group: Group, new: Group, now: Instant, *, channel: str
 ) -> Group | Faults:
     """Give a group, found to be changed, the name, description and parent of `wanted`.
 
@@ -50,27 +50,27 @@ def change(
     first: no app is judged by the old name meanwhile. Return the group as it is now, or what is
     wrong. Raises Refused (conflict) where too many apps or APIs require it.
     """
-    if wanted == group:
+    if new == group:
         return group
-    moves = wanted.parent != group.parent
-    parent = _parent(tx, wanted.parent) if moves else ""
+    moves = new.parent != group.parent
+    parent = _parent(tx, new.parent) if moves else ""
     if parent == group.id:
         parent = MetadataError("parent", "another group")
     elif parent and tx.groups.has_groups(group):
         parent = MetadataError("parent", "none, because this group contains groups")
     if isinstance(parent, MetadataError):
         return (parent,)
-    if wanted.name != group.name:
-        if not tx.groups.rename(group, wanted.name):
+    if new.name != group.name:
+        if not tx.groups.rename(group, new.name):
             return (_TAKEN,)
-        _rename_in_clients(tx, group.name, wanted.name, now, channel)
-        _rename_in_apis(tx, group.name, wanted.name, now)
+        _rename_in_clients(tx, group.name, new.name, now, channel)
+        _rename_in_apis(tx, group.name, new.name, now)
     if moves:
         tx.groups.move(group, parent)
-    if wanted.description != group.description:
-        tx.groups.describe(group, wanted.description)
-    tx.events.add(GroupChanged(wanted.name, group.name, wanted.parent), now)
-    return wanted
+    if new.description != group.description:
+        tx.groups.describe(group, new.description)
+    tx.events.add(GroupChanged(new.name, group.name, new.parent, group.id), now)
+    return new
 
 
 def _parent(tx: Transaction, name: str) -> str | MetadataError:
@@ -132,7 +132,7 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
         return False
     for delete_rows in tx.hooks.group_deleted:
         delete_rows(tx.db, group.id)
-    tx.events.add(GroupDeleted(group.name), now)
+    tx.events.add(GroupDeleted(group.name, group.id), now)
     return True
 
 
@@ -148,7 +148,7 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
         )
     if not tx.groups.add(group, user.uid, now):
         return False
-    tx.events.add(GroupMemberAdded(user.uid, group.name), now)
+    tx.events.add(GroupMemberAdded(user.uid, group.name, group.id), now)
     return True
 
 
@@ -156,7 +156,7 @@ def remove_member(tx: Transaction, user: User, group: Group, now: Instant) -> bo
     """End the direct membership of a locked user. False if there is none."""
     if not tx.groups.remove(group, user.uid):
         return False
-    tx.events.add(GroupMemberRemoved(user.uid, group.name), now)
+    tx.events.add(GroupMemberRemoved(user.uid, group.name, group.id), now)
     return True
 
 

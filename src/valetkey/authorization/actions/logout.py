@@ -74,7 +74,7 @@ class SignOut(Struct, frozen=True):
 
     def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:
         found: list[str] = []
-        for client_id in tx.participants.of(session.id):
+        for client_id in tx.participants.of_session(session.id):
             client = tx.clients.find(client_id)
             if client is None or client.disabled_at or not client.openid.frontchannel_logout_uri:
                 continue

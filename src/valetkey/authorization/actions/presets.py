@@ -13,8 +13,9 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from valetkey.authorization.actions.clients import Faults, Registrar
+from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.model.client import (
+    DISCOURAGED,
     ApplicationType,
     Client,
     ClientType,
@@ -24,7 +25,7 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.model.user import User
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata, with_values
-from valetkey.authorization.protocol.register.client_rules import FormOption, form_options
+from valetkey.authorization.protocol.register.client_rules import offered_to_developers
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import fresh_id
@@ -40,7 +41,7 @@ class AppKind(StrEnum):
 
 
 def kind_of(app: Client | ClientMetadata) -> AppKind:
-    """Return the kind of an app."""
+    """Derive the kind from grant types, application type and client type."""
     if set(app.grant_types) == {GrantTypeName.CLIENT_CREDENTIALS}:
         return AppKind.MACHINE
     if app.application_type == ApplicationType.NATIVE:
@@ -99,34 +100,32 @@ class AppRules(Struct, frozen=True):
         return tuple(kinds)
 
     @property
-    def options(self) -> Mapping[str, FormOption]:
-        """Return the grant types that the form of an app can choose, with their check boxes."""
-        return form_options(self.registrar.rules.grant_types)
+    def options(self) -> Collection[str]:
+        """Return the grant types that developers can choose."""
+        return offered_to_developers(self.registrar.rules.grant_types)
 
     def edited(
         self, before: ClientMetadata, values: Mapping[str, object], grants: Collection[str]
     ) -> ClientMetadata:
         """Return the metadata after an edit by a developer; fields without a value stay.
 
-        Of the grant types that the form can choose the app has those in `grants`, as far as the
-        settings allow them or it had them before; others were given by an administrator and stay.
+        Of the grant types that the form can choose and the legacy ones the app has those in
+        `grants`, as far as the settings allow them or it had them before; others were given by an
+        administrator and stay.
         """
         after = with_values(before, values)
         added = tuple(name for name in after.scopes if name not in before.scopes)
         default = [name for name in before.default_scopes if name in after.scopes]
         default += [name for name in added if name != OFFLINE_ACCESS]
-        wanted = set(grants) & {*self.grant_types, *before.grant_types}
-        given = {name for name in before.grant_types if name not in self.options}
+        allowed = set(grants) & {*self.grant_types, *before.grant_types}
+        chosen = {*self.options, *DISCOURAGED}
+        given = {name for name in before.grant_types if name not in chosen}
         return replace(
             after,
-            grant_types=tuple(sorted(given | wanted)),
+            grant_types=tuple(sorted(given | allowed)),
             default_scopes=Scope(tuple(default)).names,
             required_scopes=tuple(n for n in before.required_scopes if n in after.scopes),
         )
-
-    def faults(self, metadata: ClientMetadata) -> Faults:
-        """Return the errors in an app's metadata, except those that only a transaction can find."""
-        return self.registrar.rules.faults(metadata)
 
 
 def fresh_client_id(random: Callable[[int], bytes]) -> str:

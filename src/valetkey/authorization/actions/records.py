@@ -28,6 +28,7 @@ from valetkey.kernel.refusal import ErrorCode, OperatorError, Refusal
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Secret, same
+from valetkey.kernel.text import translatable
 
 MOST_LISTED = 1_000
 """Maximum number of authorizations listed for a user, newest first; the API documents it."""
@@ -90,8 +91,10 @@ class AccountChanges(Struct, frozen=True):
     def claims(self, before: StandardClaims, *, whole: bool) -> StandardClaims:
         """Return the changed claims; `whole` removes claims that are not named."""
         after = StandardClaims.NOTHING if whole else before
-        said = {name: getattr(self, name) for name in TEXT_CLAIMS}
-        after = replace(after, **{n: text for n, text in said.items() if text is not msgspec.UNSET})
+        claims = {name: getattr(self, name) for name in TEXT_CLAIMS}
+        after = replace(
+            after, **{n: text for n, text in claims.items() if text is not msgspec.UNSET}
+        )
         if not isinstance(self.address, msgspec.UnsetType):
             after = replace(after, address=Address(**self.address))
         # A changed number is not verified.
@@ -117,10 +120,10 @@ class Records(Struct, frozen=True):
     accounts: Accounts
 
     def answer(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Run the operation and return its result, if the token's scope allows it."""
-        act = _ACTS.get((wanted.object, wanted.verb))
+        act = _ACTS.get((record_request.object, record_request.verb))
         if act is None:
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
@@ -128,34 +131,34 @@ class Records(Struct, frozen=True):
                 "record.verb",
                 ", ".join(f"{name} {verb}" for name, verb in _ACTS),
             )
-        kind = "read" if wanted.verb in {"read", "list"} else "write"
-        own = wanted.object == "client"
-        needed = f"{wanted.object}:{kind}"
+        kind = "read" if record_request.verb in {"read", "list"} else "write"
+        own = record_request.object == "client"
+        needed = f"{record_request.object}:{kind}"
         covered = needed in read.scope or (not own and kind in read.scope)
         if not covered or own != (read.uid is None):
             return _insufficient(needed, read.scope)
-        return act(self, tx, read, wanted, now)
+        return act(self, tx, read, record_request, now)
 
     def read_account(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Return the user's record."""
         user = _user(tx, read)
         return _gone() if user is None else {"record": account_record(user)}
 
     def change_account(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Change the fields of the user's record that apps may change, and return it."""
-        changes = _convert(wanted.changes, _AccountClaims, _ACCOUNT_READ_ONLY)
+        changes = _convert(record_request.changes, _AccountClaims, _ACCOUNT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
         user = None if read.uid is None else tx.users.find_to_change(Uid(read.uid))
         if user is None:
             return _gone()
-        if wanted.expected not in (None, account_record(user)):
+        if record_request.expected not in (None, account_record(user)):
             return _changed_meanwhile()
-        missing = wanted.verb == "replace" and changes.name is msgspec.UNSET
+        missing = record_request.verb == "replace" and changes.name is msgspec.UNSET
         if missing:
             return Rejected((MetadataError("name", "is missing: PUT gives every field"),))
         name = user.name if isinstance(changes.name, msgspec.UnsetType) else changes.name
@@ -164,7 +167,7 @@ class Records(Struct, frozen=True):
             user.email,
             name,
             user.email_verified_at is not None,
-            changes.claims(user.claims, whole=wanted.verb == "replace"),
+            changes.claims(user.claims, whole=record_request.verb == "replace"),
         )
         changed = self.accounts.change(tx, user, record, now)
         if isinstance(changed, tuple):
@@ -172,17 +175,17 @@ class Records(Struct, frozen=True):
         return {"record": account_record(changed)}
 
     def read_client(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Return the client's own record."""
         client = tx.clients.find(read.client_id)
         return _gone() if client is None else {"record": client_record(client)}
 
     def change_client(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Change the client's own record, and return it."""
-        changes = _convert(wanted.changes, ClientChanges, _CLIENT_READ_ONLY)
+        changes = _convert(record_request.changes, ClientChanges, _CLIENT_READ_ONLY)
         if isinstance(changes, Rejected):
             return changes
         client = tx.clients.find_to_change(read.client_id)
@@ -190,12 +193,12 @@ class Records(Struct, frozen=True):
             return _gone()
         if tx.registrations.is_adopted(client.id):
             return _adopted()
-        if wanted.expected not in (None, client_record(client)):
+        if record_request.expected not in (None, client_record(client)):
             return _changed_meanwhile()
         uris = _redirect_uris(client, changes)
         if isinstance(uris, Rejected):
             return uris
-        if wanted.verb == "replace" and (missing := _missing(changes)):
+        if record_request.verb == "replace" and (missing := _missing(changes)):
             return Rejected(missing)
         description = changes.description
         if isinstance(description, msgspec.UnsetType):
@@ -207,7 +210,7 @@ class Records(Struct, frozen=True):
         return {"record": client_record(changed)}
 
     def list_authorizations(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """List the user's grants."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
@@ -217,10 +220,10 @@ class Records(Struct, frozen=True):
         return {"records": records}
 
     def read_authorization(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Return one grant."""
-        found = tx.grants.find(wanted.id)
+        found = tx.grants.find(record_request.id)
         if found is None or found.grant.uid != read.uid or found.liveness.ended(now):
             return _gone()
         name = _client_name(tx, found.grant.client_id)
@@ -228,10 +231,10 @@ class Records(Struct, frozen=True):
         return {"record": authorization_record(found.grant, name, apis)}
 
     def delete_authorization(
-        self, tx: Transaction, read: Read, wanted: RecordRequest, now: Instant
+        self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """End one grant, and require consent next time."""
-        if read.uid is None or not withdraw(tx, Uid(read.uid), wanted.id, now):
+        if read.uid is None or not withdraw(tx, Uid(read.uid), record_request.id, now):
             return _gone()
         return {"record": None}
 
@@ -306,19 +309,19 @@ def _as_said(
 
 
 def _missing(changes: ClientChanges) -> tuple[MetadataError, ...]:
-    said = "is missing: PUT gives every field"
+    reason = "is missing: PUT gives every field"
     faults: list[MetadataError] = []
     if changes.redirect_uri is msgspec.UNSET and changes.redirect_uris is msgspec.UNSET:
-        faults.append(MetadataError("redirect_uri", said))
+        faults.append(MetadataError("redirect_uri", reason))
     if changes.description is msgspec.UNSET:
-        faults.append(MetadataError("description", said))
+        faults.append(MetadataError("description", reason))
     return tuple(faults)
 
 
 def _convert(
-    changes: Mapping[str, object], wanted: type[T], read_only: frozenset[str]
+    changes: Mapping[str, object], expected_type: type[T], read_only: frozenset[str]
 ) -> T | Rejected:
-    known = set(wanted.__struct_fields__)
+    known = set(expected_type.__struct_fields__)
     faults = [
         MetadataError(name, "cannot be changed here" if name in read_only else "is unknown")
         for name in changes
@@ -326,10 +329,10 @@ def _convert(
     ]
     for name in known & changes.keys():
         try:
-            msgspec.convert({name: changes[name]}, type=wanted)
+            msgspec.convert({name: changes[name]}, type=expected_type)
         except msgspec.ValidationError as error:
             faults.append(MetadataError(name, str(error).partition(" - at")[0]))
-    return Rejected(tuple(faults)) if faults else msgspec.convert(dict(changes), type=wanted)
+    return Rejected(tuple(faults)) if faults else msgspec.convert(dict(changes), type=expected_type)
 
 
 def _client_name(tx: Transaction, client_id: str) -> str:
@@ -403,10 +406,13 @@ def keep_registered(
         client = _resource_server(now)
         if tx.clients.register(client):
             tx.events.add(ClientRegistered(client.id, "start"), now)
-    wanted = registrar.fingerprints.of(secret_purpose(RESOURCE_SERVER), credential.reveal())
+    fingerprint = registrar.fingerprints.fingerprint(
+        secret_purpose(RESOURCE_SERVER), credential.reveal()
+    )
     # A credential that already has an end would end too, so a new one is stored.
     known = any(
-        same(secret.fingerprint, wanted) and secret.expires_at is None for secret in client.secrets
+        same(secret.fingerprint, fingerprint) and secret.expires_at is None
+        for secret in client.secrets
     )
     if known:
         return
@@ -429,5 +435,5 @@ def _resource_server(now: Instant) -> Client:
     return replace(
         client_without_rights(RESOURCE_SERVER, now),
         name="Resource server",
-        description="Holds what users let clients read and change",
+        description=translatable("Holds what users let clients read and change"),
     )

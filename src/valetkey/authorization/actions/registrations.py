@@ -78,15 +78,15 @@ class SelfRegistrar(Struct, frozen=True):
         """Return the key of the tokens' fingerprints."""
         return self.registrar.fingerprints
 
-    def read(self, said: Mapping[str, object], before: Client | None = None) -> ClientMetadata:
+    def read(self, members: Mapping[str, object], before: Client | None = None) -> ClientMetadata:
         """Return the metadata that replaces `before`, reduced to what can be kept."""
         rules = self.registrar.rules
         if before is None:
-            return self.rules.read(said, _NEW, rules.faults)
+            return self.rules.read(members, _NEW, rules.faults)
         was = metadata_of(before)
         # Scopes that an operator added may stay; the transaction judges them again.
         rules = replace(rules, scopes=(*rules.scopes, *was.scopes))
-        return self.rules.widened(was).read(said, was, rules.faults)
+        return self.rules.widened(was).read(members, was, rules.faults)
 
     def register(
         self,
@@ -110,7 +110,7 @@ class SelfRegistrar(Struct, frozen=True):
             refuse_registration(client)
         appearance = self._looks(metadata)
         self._make_room(tx, appearance, now)
-        token = self.fingerprints.of(_purpose(client.id), fresh.token.reveal())
+        token = self.fingerprints.fingerprint(_purpose(client.id), fresh.token.reveal())
         tx.registrations.add(client.id, token, appearance, now, counted=counted)
         return StoredRegistration(replace(client, self_registered=True), secret)
 
@@ -142,7 +142,7 @@ class SelfRegistrar(Struct, frozen=True):
                 refuse_registration(changed)
             tx.registrations.replace_document(url, read)
             return
-        appearance = self.fingerprints.of("client documents", host)
+        appearance = self.fingerprints.fingerprint("client documents", host)
         self._make_room(tx, appearance, now)
         if tx.registrations.has_documents(most):
             before = Instant(now - LEFT_ALONE)
@@ -184,20 +184,22 @@ class SelfRegistrar(Struct, frozen=True):
     def _require_token(self, tx: Transaction, client_id: str, token: str) -> None:
         plain = client_id.isascii() and client_id.isprintable()
         stored = tx.registrations.token_of(client_id) if plain else None
-        if stored is None or not same(stored, self.fingerprints.of(_purpose(client_id), token)):
+        if stored is None or not same(
+            stored, self.fingerprints.fingerprint(_purpose(client_id), token)
+        ):
             refuse_token("registration.token", "the token of this registration")
 
     def change(
         self,
         tx: Transaction,
         client: Client,
-        said: Mapping[str, object],
+        members: Mapping[str, object],
         fresh: FreshRegistration,
         now: Instant,
     ) -> StoredRegistration:
         """Replace the registration (RFC 7592 section 2.2): omitted fields get their defaults."""
-        self._check_identity(client, said, now)
-        metadata = self.read(said, client)
+        self._check_identity(client, members, now)
+        metadata = self.read(members, client)
         changed = self.registrar.change(tx, client, metadata, now)
         if isinstance(changed, tuple):
             refuse_registration(changed)
@@ -248,24 +250,24 @@ class SelfRegistrar(Struct, frozen=True):
         if client is not None:
             self.registrar.remove(tx, client, now, because=because)
 
-    def _check_identity(self, client: Client, said: Mapping[str, object], now: Instant) -> None:
-        if said.get("client_id") != client.id:
+    def _check_identity(self, client: Client, members: Mapping[str, object], now: Instant) -> None:
+        if members.get("client_id") != client.id:
             refuse_registration([MetadataError("client_id", "the id of this registration")])
         for name in _NEVER_SENT:
-            if name in said:
+            if name in members:
                 refuse_registration(
                     [MetadataError(name, "leave it out: it is the server's to say")]
                 )
-        secret = said.get("client_secret")
+        secret = members.get("client_secret")
         if secret is None:
             return
-        print_ = self.fingerprints.of(secret_purpose(client.id), str(secret))
+        print_ = self.fingerprints.fingerprint(secret_purpose(client.id), str(secret))
         if not any(same(each.fingerprint, print_) for each in client.live_secrets(now)):
             refuse_registration([MetadataError("client_secret", "its own secret, or leave it out")])
 
     def _looks(self, metadata: ClientMetadata) -> Fingerprint:
         document = msgspec.json.encode(metadata, order="deterministic")
-        return self.fingerprints.of("registration metadata", document.decode())
+        return self.fingerprints.fingerprint("registration metadata", document.decode())
 
 
 _NEVER_SENT = (
@@ -284,7 +286,7 @@ class Uses:
         """Start without recorded uses."""
         self._noted: dict[str, Instant] = {}
 
-    def note(self, tx: Transaction, client: Client, now: Instant) -> None:
+    def record(self, tx: Transaction, client: Client, now: Instant) -> None:
         """Record the use in this transaction, unless this process did so today."""
         if client.self_registered and self._noted.get(client.id, 0) <= now - _NOTED_EVERY:
             tx.registrations.note_use(client.id, now)
@@ -343,7 +345,7 @@ def adopt(tx: Transaction, client_id: str, now: Instant) -> bool:
 
 def invitation_fingerprint(key: FingerprintKey, token: str) -> Fingerprint:
     """Return the fingerprint under which an initial access token is stored."""
-    return key.of("invitation", token)
+    return key.fingerprint("invitation", token)
 
 
 def refuse_token(check: str, expected: str) -> NoReturn:

@@ -224,7 +224,7 @@ class Teams(Struct, frozen=True):
         return None if remove_member(tx, client_id, uid, now) else TeamError.GONE
 
     def _print(self, token: str) -> Fingerprint:
-        return self.fingerprints.of("team invitation", token)
+        return self.fingerprints.fingerprint("team invitation", token)
 
 
 def add_member(tx: Transaction, client_id: str, uid: Uid, role: TeamRole, now: Instant) -> bool:
@@ -300,7 +300,7 @@ def find_own(tx: Transaction, client_id: str, uid: Uid) -> TeamApp | None:
 
 def own_apps(tx: Transaction, uid: Uid) -> Sequence[TeamApp]:
     """Return the apps in whose teams this user is, by name."""
-    found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of(uid))
+    found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of_user(uid))
     return sorted(
         (app for app in found if app is not None),
         key=lambda app: (app.name.casefold(), app.client.id),

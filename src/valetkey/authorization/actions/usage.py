@@ -12,7 +12,7 @@ from valetkey.authorization.model.event.chain import EVENTS
 from valetkey.authorization.model.event.grants import AccessTokenIssued, CodeIssued
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.storage.usage import EVERY_CLIENT, day_of
+from valetkey.authorization.storage.usage import EVERY_CLIENT, EVERY_CLIENT_BY_HOUR, day_of
 from valetkey.database.decisions import Decision
 from valetkey.kernel.moment import Instant, minutes
 
@@ -37,8 +37,12 @@ PEOPLE = "people"
 
 SIGN_INS = "sign_ins"
 FAILED_SIGN_INS = "sign_ins_failed"
+TOKENS = "tokens"
+ERRORS = "errors"
+"""The kinds of the rows that count what the whole server did in an hour."""
 _TOKENS = "tokens."
 _ERRORS = "errors."
+_HOUR, _HOURS = 3_600, 24
 _APIS = "apis."
 
 # Events with which an access token was issued; `access_token.issued` names its own grant type.
@@ -86,6 +90,15 @@ class _Counts(Struct):
         self.counts[client_id, day, kind] += 1
         self.counts[EVERY_CLIENT, day, kind] += 1
 
+    def add_for_server(self, at: Instant, kind: str) -> None:
+        """Count for the server by day, and by hour what the console shows by hour."""
+        self.counts[EVERY_CLIENT, day_of(at), kind] += 1
+        self.add_by_hour(at, kind)
+
+    def add_by_hour(self, at: Instant, kind: str) -> None:
+        hour = at // _HOUR % _HOURS
+        self.counts[EVERY_CLIENT_BY_HOUR, day_of(at), f"{hour:02}.{kind}"] += 1
+
     def note(self, client_id: str, what: str, at: Instant) -> None:
         self.latest[client_id, what] = at
 
@@ -112,19 +125,20 @@ def roll_up(tx: Transaction, now: Instant) -> int:
     for (client_id, day, kind), amount in sorted(tally.counts.items()):
         tx.usage.count(client_id, day, kind, amount)
     for (client_id, what), at in sorted(tally.latest.items()):
-        tx.usage.note(client_id, what, at)
+        tx.usage.record(client_id, what, at)
     return len(events)
 
 
 def count_refusals(tx: Transaction, decisions: Sequence[Decision]) -> None:
     """Count refusals, in the transaction that stores them."""
-    counts: Counter[tuple[str, int, str]] = Counter()
+    tally = _Counts()
     for decision in decisions:
         day, kind = day_of(decision.at), _ERRORS + decision.code
-        counts[EVERY_CLIENT, day, kind] += 1
+        tally.counts[EVERY_CLIENT, day, kind] += 1
+        tally.add_by_hour(decision.at, ERRORS)
         if decision.client_id is not None:
-            counts[decision.client_id, day, kind] += 1
-    for (client_id, day, kind), amount in sorted(counts.items()):
+            tally.counts[decision.client_id, day, kind] += 1
+    for (client_id, day, kind), amount in sorted(tally.counts.items()):
         tx.usage.count(client_id, day, kind, amount)
 
 
@@ -140,6 +154,21 @@ def usage_of(tx: Transaction, client_id: str | None, since: Instant) -> Sequence
     return [_day(day, dict(kinds)) for day, kinds in days.items()]
 
 
+def hourly_usage(tx: Transaction, now: Instant) -> Mapping[str, Sequence[int]]:
+    """Return the server's counts of each of the last 24 hours, oldest first, by kind.
+
+    The kinds are `SIGN_INS`, `FAILED_SIGN_INS`, `TOKENS` and `ERRORS`.
+    """
+    first = now // _HOUR - _HOURS + 1
+    found = {kind: [0] * _HOURS for kind in (SIGN_INS, FAILED_SIGN_INS, TOKENS, ERRORS)}
+    for counted in tx.usage.since(EVERY_CLIENT_BY_HOUR, first // _HOURS):
+        hour, _, kind = counted.kind.partition(".")
+        place = counted.day * _HOURS + int(hour) - first
+        if kind in found and 0 <= place < _HOURS:
+            found[kind][place] += counted.amount
+    return found
+
+
 def sweep_counts(tx: Transaction, now: Instant, limit: int) -> int:
     """Delete at most `limit` counts that are older than `DAYS_KEPT`."""
     return tx.usage.sweep_counts(day_of(now) - DAYS_KEPT, limit)
@@ -153,9 +182,9 @@ def sweep_people(tx: Transaction, now: Instant, limit: int) -> int:
 def _count(tally: _Counts, event: EventRecord) -> None:
     day = day_of(event.at)
     if event.name in {SessionStarted.name, SessionRenewed.name}:
-        tally.counts[EVERY_CLIENT, day, SIGN_INS] += 1
+        tally.add_for_server(event.at, SIGN_INS)
     elif event.name == SignInFailed.name:
-        tally.counts[EVERY_CLIENT, day, FAILED_SIGN_INS] += 1
+        tally.add_for_server(event.at, FAILED_SIGN_INS)
     elif event.client_id:
         _count_of_client(tally, event, event.client_id, day)
 
@@ -164,17 +193,18 @@ def _count_of_client(tally: _Counts, event: EventRecord, client_id: str, day: in
     issued = event.name == AccessTokenIssued.name
     if not issued and event.name not in {*_ISSUED, CodeIssued.name}:
         return
-    said = msgspec.json.decode(event.data, type=_EventData)
+    data = msgspec.json.decode(event.data, type=_EventData)
     if event.name == CodeIssued.name:
-        if said.pkce is not None:
-            tally.note(client_id, PKCE_USED if said.pkce else PKCE_MISSING, event.at)
+        if data.pkce is not None:
+            tally.note(client_id, PKCE_USED if data.pkce else PKCE_MISSING, event.at)
         return
-    grant_type = said.grant_type if issued else _ISSUED[event.name]
+    grant_type = data.grant_type if issued else _ISSUED[event.name]
     tally.add(client_id, day, _TOKENS + grant_type)
-    if said.audience:
-        tally.add(client_id, day, _APIS + said.audience)
+    tally.add_by_hour(event.at, TOKENS)
+    if data.audience:
+        tally.add(client_id, day, _APIS + data.audience)
     tally.note(client_id, grant_used(grant_type), event.at)
-    for name in said.scope.split():
+    for name in data.scope.split():
         tally.note(client_id, scope_used(name), event.at)
     if event.uid is not None:
         tally.people[day, client_id, event.uid] = None

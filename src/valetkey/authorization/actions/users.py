@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -85,8 +86,14 @@ def is_choosable(username: str) -> bool:
 
 def is_reserved(username: str, more: Iterable[str] = ()) -> bool:
     """Return whether the name could be mistaken for this server, its operator, or one of `more`."""
-    words = (*RESERVED, *_OPERATORS, *more)
-    return _bare(username) in map(_bare, words) or _seen(username) in map(_seen, words)
+    bare, seen = _readings((*RESERVED, *_OPERATORS, *more))
+    return _bare(username) in bare or _seen(username) in seen
+
+
+@lru_cache(16)
+def _readings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    # An import checks thousands of names against the same words.
+    return frozenset(map(_bare, words)), frozenset(map(_seen, words))
 
 
 def username_fault(username: str, reserved: Iterable[str] = ()) -> str:
@@ -148,8 +155,8 @@ def claim_faults(claims: StandardClaims) -> Iterator[MetadataError]:
     """Yield every error; an empty claim is absent and never an error."""
     for name in TEXT_CLAIMS:
         is_good, code = _RULES.get(name, _TEXT)
-        said: str = getattr(claims, name)
-        if said and not is_good(said):
+        value: str = getattr(claims, name)
+        if value and not is_good(value):
             yield input_fault(name, code, most=LONGEST)
     if claims.phone_number_verified and not claims.phone_number:
         yield input_fault("phone_number_verified", "claim.unverifiable")
@@ -336,7 +343,7 @@ class Accounts(Struct, frozen=True):
         verified = user.email_verified_at if record.email_verified else None
         if record.email_verified and (verified is None or not is_same):
             verified = now
-        wanted = replace(
+        new = replace(
             user,
             username=record.username,
             email=email,
@@ -344,22 +351,22 @@ class Accounts(Struct, frozen=True):
             email_verified_at=verified,
             claims=record.claims,
         )
-        changed = changed_names(user, wanted)
+        changed = changed_names(user, new)
         if not changed:
             return user
-        wanted = replace(wanted, changed_at=now)
-        if not tx.users.change(wanted):
+        new = replace(new, changed_at=now)
+        if not tx.users.change(new):
             return (
                 MetadataError("username", "another one: this username or email address is taken"),
             )
         if "picture" in changed:
             tx.pictures.delete(user.uid)
         tx.events.add(UserChanged(user.uid, changed), now)
-        if self.notices is not None and (wanted.email != user.email or verified is None):
-            self.notices.email_changed(tx, user, wanted, now)
+        if self.notices is not None and (new.email != user.email or verified is None):
+            self.notices.email_changed(tx, user, new, now)
         elif self.notices is not None and "email_verified_at" in changed:
-            self.notices.email_verified(tx, wanted, now)
-        return wanted
+            self.notices.email_verified(tx, new, now)
+        return new
 
     def name_faults(self, username: str) -> Faults:
         """Return the errors of a new username beyond its characters: reserved, or like an id."""
@@ -370,17 +377,17 @@ class Accounts(Struct, frozen=True):
         """Mark the address as verified, and notify it. False if it was verified already."""
         if user.email_verified_at is not None:
             return False
-        wanted = self.confirm_email(tx, user, now)
+        verified = self.confirm_email(tx, user, now)
         if self.notices is not None:
-            self.notices.email_verified(tx, wanted, now)
+            self.notices.email_verified(tx, verified, now)
         return True
 
     def confirm_email(self, tx: Transaction, user: User, now: Instant) -> User:
         """Mark the address as verified, and return the user as it is now."""
-        wanted = replace(user, email_verified_at=now, changed_at=now)
-        tx.users.change(wanted)
+        verified = replace(user, email_verified_at=now, changed_at=now)
+        tx.users.change(verified)
         tx.events.add(UserChanged(user.uid, ("email_verified_at",)), now)
-        return wanted
+        return verified
 
     def reset_factors(self, tx: Transaction, user: User, now: Instant) -> bool:
         """Remove everything but the password, sign the user out, and notify them.
@@ -556,29 +563,29 @@ class UserWanted(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     uid: _Uid | UnsetType = UNSET
 
 
-def wanted_record(wanted: UserWanted) -> UserRecord:
+def wanted_record(values: UserWanted) -> UserRecord:
     """Return the record of a new account. Its address is verified unless stated otherwise."""
-    verified = True if isinstance(wanted.email_verified, UnsetType) else wanted.email_verified
-    claims = changed_claims(StandardClaims.NOTHING, described(wanted))
-    return UserRecord(wanted.username, wanted.email, wanted.name, verified, claims)
+    verified = True if isinstance(values.email_verified, UnsetType) else values.email_verified
+    claims = changed_claims(StandardClaims.NOTHING, described(values))
+    return UserRecord(values.username, values.email, values.name, verified, claims)
 
 
-def changed_claims(before: StandardClaims, said: Mapping[str, object]) -> StandardClaims:
+def changed_claims(before: StandardClaims, members: Mapping[str, object]) -> StandardClaims:
     """Return the claims with those of `said` replaced, unchecked; an address by its parts.
 
     A new phone number is verified only if stated.
     """
     names = StandardClaims.__struct_fields__
-    told = {name: value for name, value in said.items() if name in names}
-    parts = msgspec.convert(told.pop("address", {}), dict[str, str])
+    claims = {name: value for name, value in members.items() if name in names}
+    parts = msgspec.convert(claims.pop("address", {}), dict[str, str])
     address = asdict(before.address) | parts
-    after = msgspec.convert({**asdict(before), **told, "address": address}, StandardClaims)
-    if "phone_number_verified" in told or after.phone_number == before.phone_number:
+    after = msgspec.convert({**asdict(before), **claims, "address": address}, StandardClaims)
+    if "phone_number_verified" in claims or after.phone_number == before.phone_number:
         return after
     return replace(after, phone_number_verified=False)
 
 
 def described(profile: Profile) -> Mapping[str, object]:
     """Return the fields that are stated."""
-    said: dict[str, object] = msgspec.to_builtins(profile)
-    return said
+    members: dict[str, object] = msgspec.to_builtins(profile)
+    return members

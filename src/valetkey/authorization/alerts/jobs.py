@@ -11,10 +11,17 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.roles import holders_of
+from valetkey.authorization.actions.admin.search import named_object
 from valetkey.authorization.actions.inspection.check import Finding, Level, is_incomplete
-from valetkey.authorization.alerts.model import Alert, AlertEmail, AlertEnded, AlertRaised
+from valetkey.authorization.alerts.model import (
+    MOST,
+    Alert,
+    AlertEmail,
+    AlertEnded,
+    AlertRaised,
+    Alerts,
+)
 from valetkey.authorization.alerts.settings import AlertSettings
-from valetkey.authorization.alerts.storage import MOST, Alerts
 from valetkey.authorization.background.maintenance import BATCH
 from valetkey.authorization.email.notices import MailOutbox, email_to, minute_of
 from valetkey.authorization.feature import Job, Parts
@@ -153,25 +160,29 @@ class AlertWatch(Struct, frozen=True):
         alerts.hold(HAPPENED)
         known = {each.id: each for each in alerts.open(HAPPENED)}
         names = sorted(name for name, kind in self.kinds.items() if kind.is_alarming)
-        told: list[Sentence] = []
+        sentences: list[Sentence] = []
         for event in tx.events.named(names, Instant(now - _EVERY - _OVERLAP), _MOST_EVENTS):
-            if event.id not in known and len(told) < MOST:
+            if event.id not in known and len(sentences) < MOST:
                 alerts.put(Alert(event.id, HAPPENED, event.name, now, now))
-                told.append(self._sentence(tx, event))
+                sentences.append(self._sentence(tx, event))
         for alert in known.values():
             if alert.since < now - _REMEMBERED:
                 alerts.remove(alert.id)
-        if told:
-            self._tell(tx, News(events=told), "", now)
+        if sentences:
+            self._tell(tx, News(events=sentences), "", now)
 
     def _sentence(self, tx: Transaction, event: EventRecord) -> Sentence:
         kind = self.kinds[event.name]
         data = msgspec.json.decode(event.data, type=dict[str, object])
         values = {name: "" if value is None else str(value) for name, value in data.items()}
         user = None if event.uid is None else tx.users.find(Uid(event.uid))
-        values["uid"] = str(event.uid) if user is None else user.username
+        values["uid"] = str(event.uid or "") if user is None else user.username
         values["client_id"] = event.client_id or ""
-        return Sentence(kind.sentence, values, kind.reasons.get(values.get("because", ""), ""))
+        if event.subject:
+            found = named_object(tx, event.subject)
+            values[kind.subject_field()] = found[0] if found else kind.former_name(values)
+        reason = kind.reasons.get(values.get("because", ""), "")
+        return Sentence(kind.sentence_of(values), values, reason)
 
     def _tell(self, tx: Transaction, news: News, host: str, now: Instant) -> None:
         emails = [Email(AlertEmail.ALERT, address, "en") for address in self.settings.to] or [

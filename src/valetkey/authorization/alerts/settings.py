@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, texts
+from valetkey.config.rules import SettingsGroup, texts
 from valetkey.config.sections.people import mail_address
 
 
@@ -12,13 +12,13 @@ from valetkey.config.sections.people import mail_address
 class AlertSettings:
     """Email to administrators about what needs attention, without any other monitoring."""
 
-    GROUP: ClassVar = Group.MONITORING
+    GROUP: ClassVar = SettingsGroup.MONITORING
     GUIDE: ClassVar = "how-to/operate/alerts-without-prometheus"
 
     enabled: Annotated[bool, rules.FLAG, "Alerts by email"] = False
     """Whether administrators get an email when something is wrong that `valetkey doctor` calls an
     error, when it is resolved, and when something happens that should not, such as the second use
-    of a refresh token. Needs `mail`."""
+    of a refresh token. Email must be configured: set `mail.host`."""
 
     to: Annotated[
         tuple[str, ...],

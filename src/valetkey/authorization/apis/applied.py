@@ -56,7 +56,7 @@ def _any_or_texts(value: object) -> frozenset[str] | None:
 def _sentences(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise InvalidDeclaredValue('write a table, such as { "files:read" = "see your files" }')
-    return {name: read_text(said) for name, said in cast("dict[str, object]", value).items()}
+    return {name: read_text(members) for name, members in cast("dict[str, object]", value).items()}
 
 
 _READERS: Mapping[object, Reader] = {
@@ -71,28 +71,28 @@ _READERS: Mapping[object, Reader] = {
 }
 
 
-def _prepare(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+def _prepare(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
     keeper, api_id = registrar_of(services, _CHANNEL), fresh_id("api", services.random)
-    return lambda tx, now: _apply(tx, keeper, wanted, api_id, now)
+    return lambda tx, now: _apply(tx, keeper, entry, api_id, now)
 
 
 def _apply(
-    tx: Transaction, keeper: ApiRegistrar, wanted: DeclaredEntry, api_id: str, now: Instant
+    tx: Transaction, keeper: ApiRegistrar, entry: DeclaredEntry, api_id: str, now: Instant
 ) -> Step:
-    values: dict[str, Any] = {**wanted.given}
+    values: dict[str, Any] = {**entry.values}
     disable = values.pop("disabled", None)
-    there = tx.apis.find_by_key(canonical(wanted.text("identifier")))
+    there = tx.apis.find_by_key(canonical(entry.text("identifier")))
     if there is None:
         made = keeper.register(tx, ApiMetadata(**values), now, api_id=api_id)
         if isinstance(made, tuple):
-            raise invalid_entry(wanted, made)
+            raise invalid_entry(entry, made)
         if disable is True:
             keeper.disable(tx, made, now)
         owned = Declared(_KIND, made.id, is_new=True)
         return Step(Action.CREATE, _KIND, made.identifier, declares=(owned,))
     changed = keeper.change(tx, there, replace(there.metadata, **values), now)
     if isinstance(changed, tuple):
-        raise invalid_entry(wanted, changed)
+        raise invalid_entry(entry, changed)
     names = list(changed_fields(there, changed))
     if disable is not None and (keeper.disable if disable else keeper.enable)(tx, changed, now):
         names.append("disabled")

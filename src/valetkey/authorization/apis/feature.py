@@ -9,7 +9,7 @@ from valetkey.authorization.apis.operations import APIS
 from valetkey.authorization.apis.storage import ApiSearch
 from valetkey.authorization.feature import Feature
 from valetkey.authorization.operations.operation import ObjectLink, Services
-from valetkey.authorization.storage.transaction import Transaction
+from valetkey.authorization.storage.transaction import Hooks, SubjectNames, Transaction
 from valetkey.kernel.text import translatable
 
 if TYPE_CHECKING:
@@ -30,8 +30,14 @@ def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
     return [Match(name, _PAGE.to(api_id)[2], identifier) for api_id, name, identifier in found]
 
 
+def _named(tx: Transaction, api_id: str) -> tuple[str, str] | None:
+    api = tx.apis.find(api_id)
+    return None if api is None else (api.name, _PAGE.to(api_id)[2])
+
+
 FEATURE = Feature(
     "apis",
+    hooks=lambda _: Hooks(subjects_named=(SubjectNames("api", _named),)),
     operations=APIS,
     console=_console,
     console_after=("/admin/clients",),

@@ -49,7 +49,7 @@ from valetkey.authorization.storage.search import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.replace import replace
+from valetkey.kernel.replace import converted, replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
@@ -162,29 +162,13 @@ ApiChange = msgspec.defstruct(
 
 
 def shown(api: Api) -> msgspec.Struct:
-    """Return the API as interfaces show it, an `ApiShown`."""
-    state = {
-        "api_id": api.id,
-        "created_at": api.created_at,
-        "changed_at": api.changed_at,
-        "disabled_at": api.disabled_at,
+    """Return the API as interfaces show it, an `ApiShown`; a list without an end is `any`."""
+    endless = {
+        name: [ANY]
+        for name, field in API_FIELDS.items()
+        if field.type == frozenset[str] | None and getattr(api, name) is None
     }
-    return ApiShown(**state, **{name: _plain(getattr(api, name), name) for name in API_FIELDS})
-
-
-def _plain(value: object, name: str) -> object:
-    """Return a value as members have it; a list without an end is `any`."""
-    match value:
-        case tuple():
-            return list(cast("tuple[str, ...]", value))
-        case frozenset():
-            return sorted(cast("frozenset[str]", value))
-        case Mapping():
-            return dict(cast("Mapping[str, str]", value))
-        case None if API_FIELDS[name].type == frozenset[str] | None:
-            return [ANY]
-        case _:
-            return value
+    return converted(ApiShown, api, api_id=api.id, **endless)
 
 
 def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
@@ -303,8 +287,8 @@ def issue_api_secret(tx: Transaction, call: Call, api: Api) -> NewSecret:
 
     Refused (conflict) where two work already.
     """
-    wanted = call.input(SecretWanted).others_live
-    live = None if wanted is None else Lifetime(wanted)
+    body = call.input(SecretWanted).others_live
+    live = None if body is None else Lifetime(body)
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     credentials, credential = registrar(call).credentials, tx.clients.find(api.id)
     if credential is None:

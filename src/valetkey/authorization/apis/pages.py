@@ -56,10 +56,18 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    RecentEvents,
+    Related,
+    activity_about,
+)
 from valetkey.authorization.site.admin.objects import (
+    ACTIVE,
     BY_NAME,
     BY_NAME_DESCENDING,
+    DISABLED,
     NAMES,
     NEWEST_FIRST,
     OLDEST_FIRST,
@@ -146,24 +154,28 @@ class Apis(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the APIs with the text in their name or identifier."""
-        asked = LIST.asked(request)
-        query = {"q": asked.text, "sort": asked.order, "cursor": asked.after[:_LONGEST]}
+        list_query = LIST.read(request)
+        query = {
+            "q": list_query.text,
+            "sort": list_query.order,
+            "cursor": list_query.after[:_LONGEST],
+        }
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
         found = asdict(await value_of(call, ApiList))
         count, saved = await self.services.store.scan(
             lambda tx: (
-                ApiSearch(tx.db).count(asked.text, LIST.most_counted + 1),
-                LIST.saved(tx, request, asked),
+                ApiSearch(tx.db).count(list_query.text, LIST.most_counted + 1),
+                LIST.saved(tx, request, list_query),
             )
         )
         page = LIST.page(
             request,
-            asked,
+            list_query,
             [_row(each, request.now) for each in found["items"]],
             found["next"] or "",
             count,
             saved=saved,
-            done=_DELETED if "deleted" in asked.query else "",
+            done=_DELETED if "deleted" in list_query.query else "",
         )
         return Show(page)
 
@@ -175,9 +187,7 @@ class Apis(Struct, frozen=True):
 
 
 def _state(*, disabled: bool) -> Part:
-    if disabled:
-        return badge(translatable("Disabled"), "alarm")
-    return badge(translatable("Active"), "good")
+    return DISABLED if disabled else ACTIVE
 
 
 def _row(api: Struct, now: Instant) -> Row:
@@ -279,6 +289,7 @@ class _ApiState(Struct, frozen=True):
     api: Api
     secrets: Sequence[ClientSecret]
     reach: ApiUsage
+    activity: RecentEvents
 
 
 class ApiPages(Struct, frozen=True):
@@ -344,10 +355,10 @@ class ApiPages(Struct, frozen=True):
         seen, carries = await self._look(request), confirmed.button.carries
         facts = [seen.api.identifier]
         if carries is not None:
-            wanted = form.get(carries[0]) or ""
-            if all(each.id != wanted for each in seen.secrets):
+            subject = form.get(carries[0]) or ""
+            if all(each.id != subject for each in seen.secrets):
                 raise page_not_found()
-            facts.append(wanted)
+            facts.append(subject)
         return Subject(
             api_address(seen.api.id),
             seen.api.name,
@@ -366,7 +377,12 @@ class ApiPages(Struct, frozen=True):
                 raise no_such_api()
             credential = tx.clients.find(api.id)
             secrets = () if credential is None else credential.live_secrets(now)
-            return _ApiState(api, secrets, tx.apis.usage_of(api.id, now))
+            return _ApiState(
+                api,
+                secrets,
+                tx.apis.usage_of(api.id, now),
+                activity_about(tx, f"api:{api.id}", now, self.services.kinds),
+            )
 
         return await self.services.store.scan(read_state)
 
@@ -398,7 +414,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
         ),
         facts=tuple(_facts(api, now)),
         links=(*edit, ("protect", translatable("Protect this API"), f"{place}/protect")),
-        ways=tuple(
+        actions=tuple(
             each
             for each in _BUTTONS.offers(api, request.permissions, place)
             if each.slug != "secret"  # beside the list of secrets
@@ -433,6 +449,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
                 add_title=translatable("New secret"),
             ),
         ),
+        activity=seen.activity,
     )
 
 
@@ -588,10 +605,10 @@ class ProtectApi(Struct, frozen=True):
         )
 
 
-def protect_page(api: Api, issuer: str, asked: str | None) -> ProtectPage:
+def protect_page(api: Api, issuer: str, framework: str | None) -> ProtectPage:
     """Return the page for the requested framework, or for the first that fits."""
     fitting = {name: each for name, each in FRAMEWORKS.items() if each.verifies(api)}
-    chosen = asked if asked in fitting else next(iter(fitting))
+    chosen = framework if framework in fitting else next(iter(fitting))
     place = api_address(api.id, "protect")
     return ProtectPage(
         name=api.name,

@@ -43,13 +43,13 @@ class ApiRegistrar(Struct, frozen=True):
     credentials: Registrar
 
     def register(
-        self, tx: Transaction, wanted: ApiMetadata, now: Instant, *, api_id: str
+        self, tx: Transaction, metadata: ApiMetadata, now: Instant, *, api_id: str
     ) -> Api | Faults:
         """Return the new API, or every error. It has no secret yet."""
         tx.apis.hold_all()
-        if faults := self._faults(tx, wanted, ""):
+        if faults := self._faults(tx, metadata, ""):
             return faults
-        api = Api(id=api_id, created_at=now, changed_at=now, **wanted.values())
+        api = Api(id=api_id, created_at=now, changed_at=now, **metadata.values())
         key = canonical(api.identifier)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
@@ -57,16 +57,18 @@ class ApiRegistrar(Struct, frozen=True):
         tx.events.add(ApiRegistered(api.id, api.identifier), now)
         return api
 
-    def change(self, tx: Transaction, api: Api, wanted: ApiMetadata, now: Instant) -> Api | Faults:
+    def change(
+        self, tx: Transaction, api: Api, metadata: ApiMetadata, now: Instant
+    ) -> Api | Faults:
         """Return the changed API, or every error.
 
         `api` was found to be changed. Its identifier stays: tokens and APIs are configured by it.
         """
-        if faults := self._faults(tx, wanted, api.id):
+        if faults := self._faults(tx, metadata, api.id):
             return faults
-        if wanted.identifier != api.identifier:
+        if metadata.identifier != api.identifier:
             return (MetadataError("identifier", "as it is; declare another API instead"),)
-        after = replace(api, **wanted.values())
+        after = replace(api, **metadata.values())
         changed = changed_fields(api, after)
         if not changed:
             return api
@@ -108,49 +110,49 @@ class ApiRegistrar(Struct, frozen=True):
         end_all_of_api(tx, api, now, "api_removed")
         tx.events.add(ApiRemoved(api.id, api.identifier), now)
 
-    def _faults(self, tx: Transaction, wanted: ApiMetadata, api_id: str) -> Faults:
-        return (*_faults(wanted, self.algorithms), *self._scope_faults(tx, wanted, api_id))
+    def _faults(self, tx: Transaction, metadata: ApiMetadata, api_id: str) -> Faults:
+        return (*_faults(metadata, self.algorithms), *self._scope_faults(tx, metadata, api_id))
 
     def _scope_faults(
-        self, tx: Transaction, wanted: ApiMetadata, api_id: str
+        self, tx: Transaction, metadata: ApiMetadata, api_id: str
     ) -> Iterator[MetadataError]:
-        names = dict.fromkeys((*wanted.scopes, *wanted.machine_scopes))
+        names = dict.fromkeys((*metadata.scopes, *metadata.machine_scopes))
         if len(names) > MOST_SCOPES:
             yield MetadataError("scopes", f"at most {MOST_SCOPES} with the machine scopes")
             return
         for name in names:
-            place = f"scopes/{name}" if name in wanted.scopes else "machine_scopes"
+            place = f"scopes/{name}" if name in metadata.scopes else "machine_scopes"
             if _SCOPE.fullmatch(name) is None:
                 yield MetadataError(place, 'names of 1 to 100 ASCII characters without # " \\')
             elif name in self.own_scopes:
                 yield MetadataError(place, f"another name: {name} is a scope of this server")
             else:
-                yield from _shared(tx, wanted, api_id, place, name)
+                yield from _shared(tx, metadata, api_id, place, name)
 
 
 def _shared(
-    tx: Transaction, wanted: ApiMetadata, api_id: str, place: str, name: str
+    tx: Transaction, metadata: ApiMetadata, api_id: str, place: str, name: str
 ) -> Iterator[MetadataError]:
     for other in tx.apis.declaring(name, api_id):
-        if not (other.shares_scopes and wanted.shares_scopes):
+        if not (other.shares_scopes and metadata.shares_scopes):
             detail = (
                 f"another name: {other.identifier} declares {name}, and not both share their scopes"
             )
             yield MetadataError(place, detail)
 
 
-def _faults(wanted: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[MetadataError]:
-    if fault := identifier_fault(wanted.identifier):
+def _faults(metadata: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[MetadataError]:
+    if fault := identifier_fault(metadata.identifier):
         yield MetadataError("identifier", fault)
     longest = API_FIELDS["scopes"].rule.longest
-    for name, sentence in wanted.scopes.items():
+    for name, sentence in metadata.scopes.items():
         if not 0 < len(sentence) <= longest or not _LINE.fullmatch(sentence):
             detail = f"a sentence of 1 to {longest} characters, as in: see your calendar"
             yield MetadataError(f"scopes/{name}", detail)
     for name, each in API_FIELDS.items():
         if name != "identifier":
-            yield from _value_faults(name, each.rule, getattr(wanted, name))
-    if wanted.signing_algorithm not in algorithms:
+            yield from _value_faults(name, each.rule, getattr(metadata, name))
+    if metadata.signing_algorithm not in algorithms:
         yield MetadataError("signing_algorithm", f"one of: {', '.join(algorithms)}")
 
 

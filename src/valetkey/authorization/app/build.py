@@ -26,6 +26,7 @@ from valetkey.authorization.app.parts import (
     make_audit_exports,
     make_client_auth,
     make_documents,
+    make_heartbeats,
     make_logo_fetcher,
     make_logout_delivery,
     make_mail_delivery,
@@ -49,10 +50,11 @@ from valetkey.authorization.background.maintenance import (
 from valetkey.authorization.client_authentication import ClientDirectory, SecretUses
 from valetkey.authorization.endpoints.admin_api import routes as admin_api_routes
 from valetkey.authorization.endpoints.client.request import ClientRefusal
-from valetkey.authorization.feature import EndpointParts, Parts
+from valetkey.authorization.feature import EndpointParts, Memory, Parts
 from valetkey.authorization.features import CHECKS, FEATURES, TABLE
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.model.event.event import SYSTEM
+from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.site.account.profile import UPLOADS_WAITING
 from valetkey.authorization.site.errors.refuse import (
     RefuseUnknownPath,
@@ -80,10 +82,12 @@ async def build(
     scopes: Mapping[str, str],
     reload: Callable[[], None] | None = None,
     number: int = 0,
+    node: str = "",
 ) -> RoutedApp:
     """Build the server. `prepare` has run before, in this process or another.
 
     `reload` is called when stored settings change, by worker `number` later than by the first one.
+    With an id for the `node`, the first worker records its heartbeats.
 
     Raises OperatorError if the keyring cannot decrypt what the database keeps sealed.
     """
@@ -121,9 +125,8 @@ async def build(
     answer_clock = ResponseTimeCounter()
     try:
         foundation.outgoing.prepare()
-        memory = tuple(kept for each in FEATURES for kept in each.memory(foundation.services))
-        for kept in memory:
-            await kept.refresh(store)
+        services = foundation.services
+        memory = await _memory(services)
         parts = Parts(
             store,
             keyring,
@@ -133,8 +136,8 @@ async def build(
             foundation.keys,
             foundation.accounts(),
             settings,
-            foundation.services.kinds,
-            Inspector(settings, store, keyring, foundation.services.roles, CHECKS),
+            services.kinds,
+            Inspector(settings, store, keyring, services.roles, CHECKS),
             memory,
         )
         assertions = make_assertions(foundation, parts)
@@ -229,6 +232,9 @@ async def build(
             maintenance.count_usage,
             maintenance.sweep,
             maintenance.keep_keys,
+            *make_heartbeats(
+                foundation, node if number == 0 else "", supervised=reload is not None
+            ),
             partial(server.brands.follow_changes, store),
             *(partial(kept.follow_changes, store) for kept in memory),
             logout_delivery.deliver,
@@ -250,9 +256,17 @@ async def build(
             ),
         ),
         on_close=close,
-        observe=answer_clock.note,
+        observe=answer_clock.count,
         elsewhere=ServerAddress(foundation.issuer, is_page),
     )
+
+
+async def _memory(services: Services) -> tuple[Memory, ...]:
+    """Return what features keep in memory, read for the first time."""
+    memory = tuple(kept for each in FEATURES for kept in each.memory(services))
+    for kept in memory:
+        await kept.refresh(services.store)
+    return memory
 
 
 def _of_features(parts: EndpointParts) -> tuple[Route, ...]:

@@ -57,7 +57,7 @@ from valetkey.authorization.tokens.read import AccessTokenReader, AnswerCache
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.paths import monitoring_token
 from valetkey.config.settings import RegistrationMode
-from valetkey.database.watch import Readiness
+from valetkey.database.identity import Readiness
 from valetkey.kernel.jose import jwe, mac
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
@@ -227,7 +227,7 @@ def resource_server_routes(
     reader: AccessTokenReader,
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
-    """Return the routes for resource servers."""
+    """Return the routes that a resource server calls with its credential."""
     gate = ResourceServerAuthentication(client_auth, apis)
     feed = RevocationsEndpoint(foundation.store, gate, refuse, foundation.runtime.now)
     identity = IdentityEndpoint(

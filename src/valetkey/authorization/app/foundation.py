@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -13,11 +14,10 @@ from valetkey.authorization.actions.presets import DeveloperPolicy
 from valetkey.authorization.actions.records import keep_registered
 from valetkey.authorization.actions.registrations import SelfRegistrar
 from valetkey.authorization.actions.users import Accounts
-from valetkey.authorization.app.checks import check_grant_types, check_scopes
 from valetkey.authorization.email.notices import Links, MailOutbox, Notices
 from valetkey.authorization.features import EVENTS, FEATURES, GRANT_RULES, KINDS, SCOPES, hooks
 from valetkey.authorization.model.api import Api
-from valetkey.authorization.model.client import CLIENT_SCOPE, ProfileName
+from valetkey.authorization.model.client import CLIENT_SCOPE, Editor, ProfileName
 from valetkey.authorization.model.event.chain import Retention, retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
 from valetkey.authorization.operations.operation import Services
@@ -43,11 +43,34 @@ from valetkey.kernel.keyring import Keyring, create_or_read, create_or_read_secr
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
-from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.secret import Prefix, Secret, fresh_secret, from_base64url
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.kernel.url import origin
+
+
+def check_grant_types(settings: Settings) -> None:
+    """Raise OperatorError if the settings allow an unknown or a forbidden grant type."""
+    registrable = [name for name, rules in GRANT_RULES.items() if Editor.CLIENT in rules.editors]
+    section = settings.registration
+    for name in section.grant_types:
+        # A default may name the grant type of a feature that was taken out.
+        if name not in registrable and name not in type(section)().grant_types:
+            known = ", ".join(registrable)
+            raise OperatorError(f'"{name}" is not one of {known}', "registration.grant_types")
+    for each in FEATURES:
+        each.check_settings(settings, GRANT_RULES)
+
+
+def check_scopes(settings: Settings) -> None:
+    """Raise OperatorError if `resource.scopes` gives an API a scope of this server itself."""
+    for name, _ in settings.resource.scopes:
+        if name in IDENTITY_SCOPES or name in CLIENT_SCOPE or name in SCOPES:
+            raise OperatorError(
+                f'"{name}" is a scope of the authorization server', "resource.scopes"
+            )
+
 
 SCHEMA = "valetkey.authorization.storage.schema"
 
@@ -99,13 +122,12 @@ class Foundation(Struct, frozen=True):
 
         Users cannot be asked for a permission without a description.
         """
-        return CLIENT_SCOPE | Scope(tuple(name for name, said in self.scopes.items() if not said))
+        return _split(tuple(self.scopes.items()))[0]
 
     @property
     def requested_from_users(self) -> Mapping[str, str]:
         """Return all other scopes with their descriptions."""
-        own = self.own_scope
-        return {name: said for name, said in self.scopes.items() if name not in own}
+        return _split(tuple(self.scopes.items()))[1]
 
     @property
     def default_api(self) -> Api:
@@ -251,7 +273,7 @@ class Foundation(Struct, frozen=True):
 
         With another keyring every stored secret and session would be invalid.
         """
-        print_ = from_base64url(self.keyring.fingerprint_key.of("keyring", "mark")) or b""
+        print_ = from_base64url(self.keyring.fingerprint_key.fingerprint("keyring", "mark")) or b""
         mark = int.from_bytes(print_[:7], "big")
         if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark), done_by=USUAL_ACTOR):
             return
@@ -275,6 +297,15 @@ class Foundation(Struct, frozen=True):
             await self.keys.maintain(now)
         except NoSigningKey as error:
             raise OperatorError(f"{error}: restore the keyring that belongs to it") from error
+
+
+# A server asks while it is built, for each of its pages.
+@lru_cache(maxsize=16)
+def _split(scopes: tuple[tuple[str, str], ...]) -> tuple[Scope, Mapping[str, str]]:
+    """Return the scopes that clients use with tokens of their own, and all others described."""
+    own = CLIENT_SCOPE | Scope(tuple(name for name, description in scopes if not description))
+    others = {name: description for name, description in scopes if name not in own}
+    return own, others
 
 
 def build_foundation(
@@ -326,23 +357,27 @@ async def prepare(settings: Settings, runtime: Runtime) -> bool:
     """
     foundation = build_foundation(settings, runtime, {})
     try:
-        await open_tested(
-            settings, settings.authorization, foundation.store.engine, SCHEMA, runtime
-        )
-        await foundation.require_own_keyring()
-        # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
-        with contextlib.suppress(OperatorError):
-            RevocationLog(revocation_log_path(settings)).compact()
-        now = runtime.now()
-        await foundation.keep_keys(now)
-        credential = _credential(settings, runtime)
-        registrar = foundation.registrar("start")
-        await foundation.store.write(
-            lambda tx: keep_registered(tx, registrar, credential, now), done_by=SYSTEM
-        )
-        return await foundation.store.read(lambda tx: tx.user_directory.has_owner())
+        return await prepare_opened(foundation)
     finally:
         await foundation.store.engine.close()
+
+
+async def prepare_opened(foundation: Foundation) -> bool:
+    """Do the same as `prepare` with a foundation that stays open."""
+    settings, runtime = foundation.settings, foundation.runtime
+    await open_tested(settings, settings.authorization, foundation.store.engine, SCHEMA, runtime)
+    await foundation.require_own_keyring()
+    # Where the folder is not ours to write there is nothing to compact: `doctor` tells.
+    with contextlib.suppress(OperatorError):
+        RevocationLog(revocation_log_path(settings)).compact()
+    now = runtime.now()
+    await foundation.keep_keys(now)
+    credential = _credential(settings, runtime)
+    registrar = foundation.registrar("start")
+    await foundation.store.write(
+        lambda tx: keep_registered(tx, registrar, credential, now), done_by=SYSTEM
+    )
+    return await foundation.store.read(lambda tx: tx.user_directory.has_owner())
 
 
 def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:

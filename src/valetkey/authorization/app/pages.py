@@ -21,7 +21,7 @@ from valetkey.authorization.layout.addresses import (
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.viewer import LanguageEndpoint, Menu, configuration_of
 from valetkey.authorization.model.grant import VoucherKind
-from valetkey.authorization.site.account.activity import Activity, ListedEvents
+from valetkey.authorization.site.account.activity import AccountActivity, ListedEvents
 from valetkey.authorization.site.account.apps import ConnectedAppListPages, ConnectedAppPages
 from valetkey.authorization.site.account.email_address import EmailAddressPages, EmailLink
 from valetkey.authorization.site.account.overview import AccountOverview
@@ -42,10 +42,15 @@ from valetkey.authorization.site.admin.clients.clients import (
     ClientListPages,
 )
 from valetkey.authorization.site.admin.clients.edit import ClientForms
+from valetkey.authorization.site.admin.clients.registration import NewIds
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.events.events import EventPages
 from valetkey.authorization.site.admin.groups.group import GroupPages
-from valetkey.authorization.site.admin.groups.groups import SELECTED_GROUPS, GroupForm, Groups
+from valetkey.authorization.site.admin.groups.groups import (
+    SELECTED_GROUPS,
+    GroupForm,
+    GroupListPages,
+)
 from valetkey.authorization.site.admin.overview import ConsoleOverview
 from valetkey.authorization.site.admin.saved_filters import SavedFilterForms
 from valetkey.authorization.site.admin.selected import SelectedPages
@@ -54,13 +59,12 @@ from valetkey.authorization.site.admin.server.keys import SigningKeyPages
 from valetkey.authorization.site.admin.server.registration import Registration
 from valetkey.authorization.site.admin.server.setting_form import SettingForms
 from valetkey.authorization.site.admin.server.settings import Mail, SettingsPages
-from valetkey.authorization.site.admin.server.tokens import ApiTokens
+from valetkey.authorization.site.admin.server.tokens import ApiTokenPages
 from valetkey.authorization.site.admin.users.forms import UserForms
 from valetkey.authorization.site.admin.users.owner import OwnerLinks
 from valetkey.authorization.site.admin.users.roles import RoleHolderPages
 from valetkey.authorization.site.admin.users.user import UserPages
 from valetkey.authorization.site.admin.users.users import SELECTED_USERS, UserListPages
-from valetkey.authorization.site.app_form.registration import NewIds
 from valetkey.authorization.site.assets import (
     ASSETS,
     LOGOS,
@@ -162,7 +166,7 @@ class PageDependencies(Struct, frozen=True):
 
 
 def page_routes(site: PageDependencies) -> tuple[Route, ...]:
-    """Return the routes of all pages."""
+    """Return the routes of pages, forms, assets, logos and pictures."""
     server, refuse = site.server, site.refuse
     pages = PageServer(server, site.renderer, refuse)
     language = LanguageEndpoint(server.brands, server.issuer).post
@@ -243,7 +247,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *RequiredFactor(factors).pages(),
         *RecoveryCodePages(store, server, factors).pages(),
         *Confirm(store, server, factors, notices, change.passwords).pages(),
-        *Activity(store, listed).pages(),
+        *AccountActivity(store, listed).pages(),
         *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *EmailAddressPages(site.email_change).pages(),
@@ -275,7 +279,7 @@ def admin_pages(
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
         *UserPages(services, Buttons.below("/users/{uid}", of=OPERATIONS), links).pages(),
-        *Groups(services).pages(),
+        *GroupListPages(services).pages(),
         *GroupForm(services).pages(),
         *GroupPages(services, links).pages(),
         *SelectedPages(services, SELECTED_GROUPS).pages(),
@@ -289,7 +293,7 @@ def admin_pages(
         *SavedFilterForms(services.store).pages(),
         *Mail(services).pages(),
         *SigningKeyPages(services).pages(),
-        *ApiTokens(services).pages(),
+        *ApiTokenPages(services).pages(),
         *SettingsPages(services).pages(),
         *BrandPages(services, brands).pages(),
         *SettingForms(services).pages(),

@@ -5,8 +5,10 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from valetkey.authorization.actions.client_documents import ClientDocuments
+from valetkey.authorization.actions.inspection.machine import own_database
 from valetkey.authorization.app.foundation import Foundation
 from valetkey.authorization.background.audit import AuditExport, destination
+from valetkey.authorization.background.heartbeat import Heartbeat
 from valetkey.authorization.background.logos import LogoFetcher
 from valetkey.authorization.background.logout_delivery import LogoutDelivery
 from valetkey.authorization.client_authentication import (
@@ -44,7 +46,7 @@ from valetkey.config.installation import lag
 from valetkey.config.paths import last_seen_path
 from valetkey.config.sections.people import SignUpMode
 from valetkey.config.settings import Settings
-from valetkey.database.watch import Watch
+from valetkey.database.identity import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.scope import Scope
@@ -192,6 +194,16 @@ def make_watch(foundation: Foundation) -> Watch:
     )
 
 
+def make_heartbeats(
+    foundation: Foundation, node: str, *, supervised: bool
+) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
+    """Build the job that records heartbeats of the node with this id; none without an id."""
+    if not node:
+        return ()
+    own = own_database(foundation.settings)
+    return (Heartbeat(foundation.store, node, own, foundation.runtime, supervised).run,)
+
+
 def make_reader(foundation: Foundation) -> AccessTokenReader:
     """Build the reader of access tokens."""
     return AccessTokenReader(
@@ -281,18 +293,18 @@ def geo_database_of(settings: Settings) -> Path | None:
 
 def brand_of(settings: Settings) -> Brand:
     """Return the configured brand. Raises OperatorError for an invalid theme."""
-    said = settings.brand
-    theme = read_theme(settings.source.directory / said.theme) if said.theme else None
+    configured = settings.brand
+    theme = read_theme(settings.source.directory / configured.theme) if configured.theme else None
     docs = start_of(settings.docs.url)
     brand = Brand(
-        said.name,
-        said.logo_url,
-        said.accent,
-        said.terms_url,
-        said.privacy_url,
+        configured.name,
+        configured.logo_url,
+        configured.accent,
+        configured.terms_url,
+        configured.privacy_url,
         theme,
         docs,
-        said.logo_dark_url,
+        configured.logo_dark_url,
     )
     check_theme(brand)
     return brand

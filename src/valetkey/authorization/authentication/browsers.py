@@ -51,7 +51,7 @@ class Cookies(Struct, frozen=True):
 
     @property
     def session_name(self) -> str:
-        """Return the name of the session cookie."""
+        """The name of the session cookie, with `__Host-` where cookies are `Secure`."""
         return "__Host-session" if self.secure else "valetkey-session"
 
     @property
@@ -81,7 +81,7 @@ class Cookies(Struct, frozen=True):
 
     def browser_state(self, session_id: str) -> str:
         """Return the session's part of `session_state` (Session Management section 4.2)."""
-        return self.key.of(_STATE, session_id)
+        return self.key.fingerprint(_STATE, session_id)
 
     def session(self, request: Request) -> str:
         """Return the session cookie; "" if it is missing or malformed."""
@@ -93,7 +93,7 @@ class Cookies(Struct, frozen=True):
 
     def browser_fingerprint(self, browser: str) -> Fingerprint | None:
         """Return the browser's fingerprint, which binds interactions to it."""
-        return self.key.of(BROWSER, browser) if browser else None
+        return self.key.fingerprint(BROWSER, browser) if browser else None
 
     def begin(self, cookie: Secret, session_id: str) -> Pairs:
         """Set the cookies of a session, until the browser closes or the server ends it."""
@@ -124,13 +124,13 @@ class Cookies(Struct, frozen=True):
 class InternalCookie(Struct, frozen=True):
     """A cookie for this server's own requests."""
 
-    what: str
+    purpose: str
     secure: bool
 
     @property
     def name(self) -> str:
-        """The name of the cookie."""
-        return f"__Host-{self.what}" if self.secure else f"valetkey-{self.what}"
+        """The name of the cookie, with `__Host-` where cookies are `Secure`."""
+        return f"__Host-{self.purpose}" if self.secure else f"valetkey-{self.purpose}"
 
     def read(self, request: Request) -> str:
         """Return the value of the cookie, "" if missing; a client can forge it."""
@@ -187,7 +187,7 @@ class KnownBrowser(Struct, frozen=True):
         return ".".join((name, own, *others[: _MOST - 1]))
 
     def _mark_of(self, name: str, uid: Uid) -> str:
-        return self.key.of("familiar browser", f"{name} {uid}")
+        return self.key.fingerprint("familiar browser", f"{name} {uid}")
 
 
 class Browsers(Struct, frozen=True):

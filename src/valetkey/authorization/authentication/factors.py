@@ -69,14 +69,14 @@ def written(key: bytes) -> str:
 def address(key: bytes, issuer: str, account: str) -> str:
     """Return the `otpauth` address for a QR code, in the form that apps agree on."""
     label = f"{quote(issuer, safe='')}:{quote(account, safe='')}"
-    said = {
+    parameters = {
         "secret": b32encode(key).decode("ascii").rstrip("="),
         "issuer": issuer,
         "algorithm": "SHA1",
         "digits": _DIGITS,
         "period": PERIOD,
     }
-    return f"otpauth://totp/{label}?{urlencode(said, quote_via=quote)}"
+    return f"otpauth://totp/{label}?{urlencode(parameters, quote_via=quote)}"
 
 
 def code_at(key: bytes, step: int) -> str:
@@ -120,7 +120,7 @@ def fingerprint(key: FingerprintKey, uid: Uid, typed: str) -> Fingerprint | None
     code = read_code(typed)
     if len(code) != _LENGTH or not set(code) <= set(_ALPHABET):
         return None
-    return key.of("recovery code", f"{uid}:{code}")
+    return key.fingerprint("recovery code", f"{uid}:{code}")
 
 
 def fingerprints(key: FingerprintKey, uid: Uid, codes: Sequence[str]) -> list[Fingerprint]:
@@ -160,7 +160,7 @@ def count_attempt(
     who = f"{uid} {familiar}" if familiar else str(uid)
     taken: list[str] = []
     for rung, limit in enumerate(LADDER):
-        bucket = f"second_factor:{rung}:{key.of('throttle code', who)}"
+        bucket = f"second_factor:{rung}:{key.fingerprint('throttle code', who)}"
         if wait := tx.throttles.take(bucket, limit, now):
             tx.throttles.give_back(*taken)
             return Attempt((), wait)
@@ -347,7 +347,7 @@ class FreshDevice:
 
     def fingerprint(self, device_id: str) -> Fingerprint:
         """Return the stored fingerprint of that secret."""
-        return self.key.of(PURPOSE, self.secret(device_id).reveal())
+        return self.key.fingerprint(PURPOSE, self.secret(device_id).reveal())
 
     def cookie(self, device_id: str) -> str:
         """Return the browser's cookie."""
@@ -377,7 +377,7 @@ def remember_device(
         RememberedDevice(fresh.id, uid, print_, "", now, user_agent, now, expires_at)
     )
     tx.events.add(DeviceRemembered(uid, fresh.id), now)
-    for device in tx.devices.of(uid, now)[MOST:]:
+    for device in tx.devices.of_user(uid, now)[MOST:]:
         forget_device(tx, uid, device.id, now)
     return RecognisedDevice(fresh.id, fresh.cookie(fresh.id), expires_at)
 
@@ -396,7 +396,7 @@ def recognise(
         or not is_live(device.created_at, device.expires_at, now)
     ):
         return None
-    shown = fresh.key.of(PURPOSE, secret)
+    shown = fresh.key.fingerprint(PURPOSE, secret)
     if tx.devices.exchange(device.id, shown, fresh.fingerprint(device.id), now):
         return RecognisedDevice(device.id, fresh.cookie(device.id), device.expires_at)
     # Another tab may have exchanged it concurrently, even since it was read above.
@@ -420,7 +420,7 @@ def forget_device(tx: Transaction, uid: Uid, device_id: str, now: Instant) -> bo
 
 def forget_devices(tx: Transaction, uid: Uid, now: Instant) -> None:
     """Forget all of the user's devices."""
-    for device in tx.devices.of(uid, now):
+    for device in tx.devices.of_user(uid, now):
         forget_device(tx, uid, device.id, now)
     tx.devices.delete_all(uid)
 

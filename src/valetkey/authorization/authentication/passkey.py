@@ -222,7 +222,7 @@ class Passkeys(Struct, frozen=True):
     def _user_handle(self, uid: int) -> bytes:
         # Devices reveal the user handle to any site's request: it must not identify the user
         # (WebAuthn section 14.6.1).
-        return from_base64url(self.key.of("passkey user", str(uid))) or b""
+        return from_base64url(self.key.fingerprint("passkey user", str(uid))) or b""
 
     def _challenge(self, purpose: str, uid: int, browser: str, now: Instant) -> bytes:
         ticket = Ticket(uid=uid, browser=browser, expires_at=later(now, LIFETIME))
@@ -238,7 +238,7 @@ class Passkeys(Struct, frozen=True):
             return None
         return Voucher(
             VoucherKind.CHALLENGE,
-            self.key.of("challenge", answer.challenge),
+            self.key.fingerprint("challenge", answer.challenge),
             client_id="",
             grant_id="",
             payload="",
@@ -253,15 +253,15 @@ def read_answer(
     """Parse a browser's response; None unless each part has a valid size and form."""
     if len(text) > LONGEST:
         return None
-    said = read_object(text.encode("utf-8", "surrogatepass"))
-    response = None if said is None else said.get("response")
-    if said is None or not isinstance(response, dict) or said.get("type") != "public-key":
+    members = read_object(text.encode("utf-8", "surrogatepass"))
+    response = None if members is None else members.get("response")
+    if members is None or not isinstance(response, dict) or members.get("type") != "public-key":
         return None
-    told = cast("dict[str, object]", response)
-    handle = _part(said.get("rawId"), _LONGEST_HANDLE)
-    kept = {name: _part(told.get(name), _LONGEST_PART) for name in parts}
-    if told.get("userHandle"):
-        kept["userHandle"] = _part(told["userHandle"], 64)
+    response_members = cast("dict[str, object]", response)
+    handle = _part(members.get("rawId"), _LONGEST_HANDLE)
+    kept = {name: _part(response_members.get(name), _LONGEST_PART) for name in parts}
+    if response_members.get("userHandle"):
+        kept["userHandle"] = _part(response_members["userHandle"], 64)
     if not handle or not all(kept.values()):
         return None
     client_data = read_object(_decoded(kept["clientDataJSON"]))
@@ -274,12 +274,12 @@ def read_answer(
     return PasskeyResponse(handle, kept, sealed.decode("ascii"))
 
 
-def _part(said: object, longest: int) -> str:
+def _part(value: object, longest: int) -> str:
     """Return the text if it is base64url of at most so many bytes; otherwise ""."""
-    if not isinstance(said, str) or not said.isascii():
+    if not isinstance(value, str) or not value.isascii():
         return ""
-    data = from_base64url(said)
-    return said if data is not None and 0 < len(data) <= longest else ""
+    data = from_base64url(value)
+    return value if data is not None and 0 < len(data) <= longest else ""
 
 
 def _decoded(text: str) -> bytes:

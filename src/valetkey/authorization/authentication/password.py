@@ -297,8 +297,8 @@ class PasswordSignIn(Struct, frozen=True):
         user = tx.users.find_by_name(username) if possible else None
         # One counter for all names of one account; unknown names are counted too.
         name = f"uid:{user.uid}" if user else f"name:{fold(username[:_LONGEST_NAME])}"
-        account = f"sign_in:{self.key.of('throttle', name)}"
-        here = f"sign_in:{self.key.of('throttle here', f'{address_bucket} {name}')}"
+        account = f"sign_in:{self.key.fingerprint('throttle', name)}"
+        here = f"sign_in:{self.key.fingerprint('throttle here', f'{address_bucket} {name}')}"
         few, window = self.limits.sign_in_failures, self.limits.sign_in_window
         # Few from one place, more from everywhere: one attacker cannot lock a user out.
         buckets = {
@@ -308,7 +308,7 @@ class PasswordSignIn(Struct, frozen=True):
         }
         if user is not None and (mark := familiar(user.uid)):
             # Attackers elsewhere have used up the shared counters, but not this one.
-            own = f"sign_in:{self.key.of('throttle familiar', f'{mark} {user.uid}')}"
+            own = f"sign_in:{self.key.fingerprint('throttle familiar', f'{mark} {user.uid}')}"
             buckets = {own: Limit(few, window)}
         taken: list[str] = []
         wait = 0
@@ -338,7 +338,7 @@ class PasswordSignIn(Struct, frozen=True):
         return Refusal(ErrorCode.INVALID_GRANT, _WRONG, "password.wrong")
 
     def _address_bucket(self, address: str) -> str:
-        return f"sign_in_from:{self.key.of('throttle', network_of(address))}"
+        return f"sign_in_from:{self.key.fingerprint('throttle', network_of(address))}"
 
 
 def _why(attempt: _Attempt, otherwise: str = "wrong_password") -> str:

@@ -50,7 +50,7 @@ class Places:
         if before is not None:
             before.close()
 
-    def of(self, address: str, language: str) -> str:
+    def place_of(self, address: str, language: str) -> str:
         """Return "City, Country" in this language (BCP 47), else in English; "" if unknown."""
         if self._opened is None or not address:
             return ""
@@ -83,10 +83,10 @@ class _PlacesOfIssuers:
         """Do what `Places.use` does, for the issuer at work."""
         self._by_issuer.setdefault(ISSUER.get(), Places()).use(path)
 
-    def of(self, address: str, language: str) -> str:
+    def place_of(self, address: str, language: str) -> str:
         """Return what `Places.of` does, for the issuer at work."""
         places = self._by_issuer.get(ISSUER.get())
-        return "" if places is None else places.of(address, language)
+        return "" if places is None else places.place_of(address, language)
 
 
 PLACES = _PlacesOfIssuers()

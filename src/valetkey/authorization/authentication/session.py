@@ -46,7 +46,7 @@ def _queue_logout_tokens(tx: Transaction, session: Session, now: Instant) -> Non
 
     Only the transaction that ended the session may call this.
     """
-    for client_id in tx.participants.of(session.id):
+    for client_id in tx.participants.of_session(session.id):
         client = tx.clients.find(client_id)
         if client is None or client.disabled_at or not client.openid.backchannel_logout_uri:
             continue
@@ -107,7 +107,7 @@ class LiveSession(Struct, frozen=True):
 
     signed_in: SignedIn
     consent: Consent | None
-    told: bool
+    is_participant: bool
 
 
 class NewSession(Struct, frozen=True):
@@ -138,7 +138,7 @@ def find_present(
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
-    return _living(tx.presences.find(key.of(PURPOSE, cookie), client_id), settings, now)
+    return _living(tx.presences.find(key.fingerprint(PURPOSE, cookie), client_id), settings, now)
 
 
 def find_still_present(
@@ -170,7 +170,7 @@ def find_unended(tx: Transaction, cookie: str, key: FingerprintKey, now: Instant
     """
     if not well_formed(Prefix.SESSION, cookie):
         return None
-    session = tx.sessions.find(key.of(PURPOSE, cookie))
+    session = tx.sessions.find(key.fingerprint(PURPOSE, cookie))
     if session is None or session.ended_at is not None or session.expires_at <= now:
         return None
     return session
@@ -217,7 +217,10 @@ def sign_in(
             signed_in_from=tx.origin.address,
             last_seen_from=tx.origin.address,
         )
-        before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
+        before, after = (
+            key.fingerprint(PURPOSE, cookie),
+            key.fingerprint(PURPOSE, new.cookie.reveal()),
+        )
         if tx.sessions.renew(renewed, before, after):
             tx.participants.extend(old.id, renewed.expires_at)
             tx.events.add(SessionRenewed(user.uid, old.id, renewed.methods), now)
@@ -253,7 +256,7 @@ def record_authentication(
     by_password = _SECOND_FACTORS.isdisjoint(methods)
     if not (by_password and signed_in.has_proved(now, second_factor=True)):
         proved = replace(proved, proved_at=now, proved_by=methods)
-    before, after = key.of(PURPOSE, cookie), key.of(PURPOSE, new.cookie.reveal())
+    before, after = key.fingerprint(PURPOSE, cookie), key.fingerprint(PURPOSE, new.cookie.reveal())
     if not tx.sessions.renew(proved, before, after):
         return False
     tx.events.add(IdentityConfirmed(proved.uid, proved.id, methods), now)
@@ -289,7 +292,7 @@ def start_session(
         signed_in_from=tx.origin.address,
         last_seen_from=tx.origin.address,
     )
-    tx.sessions.start(session, key.of(PURPOSE, new.cookie.reveal()))
+    tx.sessions.start(session, key.fingerprint(PURPOSE, new.cookie.reveal()))
     tx.events.add(SessionStarted(user.uid, new.id, session.methods), now)
     # A user who signs in wants the account: a planned removal is cancelled.
     if tx.account_removals.cancel(user.uid):
@@ -388,4 +391,4 @@ def _living(
         return None
     if later(session.last_seen_at, settings.idle) <= now:
         return None
-    return LiveSession(SignedIn(session, presence.user), presence.consent, presence.told)
+    return LiveSession(SignedIn(session, presence.user), presence.consent, presence.is_participant)

@@ -49,7 +49,7 @@ class NotExported(Exception):
     """The destination did not accept the batch, or did not confirm it."""
 
 
-class Line(Struct, frozen=True):
+class AuditLine(Struct, frozen=True):
     """One line of a batch: an event, or the checkpoint of its block."""
 
     at: int
@@ -61,7 +61,7 @@ class Line(Struct, frozen=True):
         return msgspec.json.encode(self.content)
 
 
-Deliver = Callable[[Sequence[Line]], Awaitable[None]]
+Deliver = Callable[[Sequence[AuditLine]], Awaitable[None]]
 """Returns once the destination has the batch; raises NotExported."""
 
 
@@ -81,7 +81,7 @@ class AuditFile(Struct, frozen=True):
 
     path: Path
 
-    async def deliver(self, lines: Sequence[Line]) -> None:
+    async def deliver(self, lines: Sequence[AuditLine]) -> None:
         """Append the lines and wait until they are on disk."""
         text = b"".join(line.encode() + b"\n" for line in lines)
         try:
@@ -113,7 +113,7 @@ class SyslogServer(Struct, frozen=True):
     port: int
     context: Callable[[], Awaitable[ssl.SSLContext]]
 
-    async def deliver(self, lines: Sequence[Line]) -> None:
+    async def deliver(self, lines: Sequence[AuditLine]) -> None:
         """Send the batch, and wait until the server has read it.
 
         Syslog has no acknowledgement. TLS is closed in both directions instead: the server answers
@@ -146,7 +146,7 @@ class HttpCollector(Struct, frozen=True):
     http: OutboundHttp
     authorization: str
 
-    async def deliver(self, lines: Sequence[Line]) -> None:
+    async def deliver(self, lines: Sequence[AuditLine]) -> None:
         """POST the batch."""
         body = b"\n".join(line.encode() for line in lines) + b"\n"
         try:
@@ -157,7 +157,7 @@ class HttpCollector(Struct, frozen=True):
             raise NotExported(f"status {answer.status}")
 
 
-def frame(line: Line, host: str) -> bytes:
+def frame(line: AuditLine, host: str) -> bytes:
     """Return an RFC 5424 message with the length that RFC 5425 section 4.3 puts before it."""
     at = datetime.fromtimestamp(line.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     head = f"<{_PRIORITY}>1 {at} {host[:255] or '-'} valetkey - {line.name[:_NAME]} - "
@@ -240,13 +240,13 @@ def _claim(name: str, holder: str, now: Instant, until: Instant, tx: Transaction
     return None
 
 
-def _lines(batch: _Batch, public: str) -> list[Line]:
+def _lines(batch: _Batch, public: str) -> list[AuditLine]:
     block = batch.block
     events = sorted(batch.events, key=lambda event: (event.at, event.id))
-    told = msgspec.structs.asdict(checkpoint(block, public))
+    members = msgspec.structs.asdict(checkpoint(block, public))
     return [
-        *(Line(event.at, event.name, _content(event, block.number)) for event in events),
-        Line(block.at, "audit.checkpoint", {"name": "audit.checkpoint", **told}),
+        *(AuditLine(event.at, event.name, _content(event, block.number)) for event in events),
+        AuditLine(block.at, "audit.checkpoint", {"name": "audit.checkpoint", **members}),
     ]
 
 

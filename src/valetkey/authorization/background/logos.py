@@ -54,50 +54,50 @@ class LogoFetcher(Struct, frozen=True):
         leased = await self.store.write(
             lambda tx: tx.logos.lease(now, until, BATCH), done_by=SYSTEM
         )
-        attempts = [self._attempt(wanted) for wanted in leased]
+        attempts = [self._attempt(logo) for logo in leased]
         for failure in await asyncio.gather(*attempts, return_exceptions=True):
             # Fetched again when the lease has expired.
             if isinstance(failure, Exception):
                 log.error("logo.failed", failure)
         return len(leased) == BATCH
 
-    async def _attempt(self, wanted: PendingLogo) -> None:
-        client = await self.store.read(lambda tx: tx.clients.find(wanted.client_id))
+    async def _attempt(self, logo: PendingLogo) -> None:
+        client = await self.store.read(lambda tx: tx.clients.find(logo.client_id))
         if client is None or not client.may_show_logo:
-            await self.store.write(lambda tx: drop_unshown(tx, wanted), done_by=SYSTEM)
+            await self.store.write(lambda tx: drop_unshown(tx, logo), done_by=SYSTEM)
             return
         try:
-            fetched = await self.get(wanted.source)
+            fetched = await self.get(logo.source)
             image = await self.offload.run(small_copy, fetched.body)
         except Unfetchable as failure:
-            await self._failed(wanted, failure.check, self._next(wanted))
+            await self._failed(logo, failure.check, self._next(logo))
         except UnusableImage as failure:
-            await self._failed(wanted, failure.check, None)
+            await self._failed(logo, failure.check, None)
         except Busy:
-            await self._failed(wanted, "image.busy", later(self.runtime.now(), _LEASE))
+            await self._failed(logo, "image.busy", later(self.runtime.now(), _LEASE))
         else:
             name = to_base64url(self.runtime.random(16))
-            await self.store.write(lambda tx: _keep(tx, wanted, name, image), done_by=SYSTEM)
+            await self.store.write(lambda tx: _keep(tx, logo, name, image), done_by=SYSTEM)
 
-    def _next(self, wanted: PendingLogo) -> Instant | None:
-        if wanted.attempts > len(PAUSES):
+    def _next(self, logo: PendingLogo) -> Instant | None:
+        if logo.attempts > len(PAUSES):
             return None
-        return later(self.runtime.now(), PAUSES[wanted.attempts - 1])
+        return later(self.runtime.now(), PAUSES[logo.attempts - 1])
 
-    async def _failed(self, wanted: PendingLogo, check: str, due_at: Instant | None) -> None:
-        log.info("logo.unusable", client=wanted.client_id, attempts=wanted.attempts, reason=check)
-        await self.store.write(lambda tx: tx.logos.fail(wanted, check, due_at), done_by=SYSTEM)
+    async def _failed(self, logo: PendingLogo, check: str, due_at: Instant | None) -> None:
+        log.info("logo.unusable", client=logo.client_id, attempts=logo.attempts, reason=check)
+        await self.store.write(lambda tx: tx.logos.fail(logo, check, due_at), done_by=SYSTEM)
 
 
-def _keep(tx: Transaction, wanted: PendingLogo, name: str, image: bytes) -> None:
+def _keep(tx: Transaction, logo: PendingLogo, name: str, image: bytes) -> None:
     tx.clients.touch()
-    tx.logos.store(wanted, name, image)
+    tx.logos.store(logo, name, image)
 
 
-def drop_unshown(tx: Transaction, wanted: PendingLogo) -> None:
+def drop_unshown(tx: Transaction, logo: PendingLogo) -> None:
     """Delete the logo, unless its client may show it by now."""
     # Checked again under the row lock: an administrator verifying the client at this moment wants
     # its logo.
-    client = tx.clients.find_held(wanted.client_id)
+    client = tx.clients.find_held(logo.client_id)
     if client is None or not client.may_show_logo:
-        tx.logos.drop(wanted)
+        tx.logos.drop(logo)

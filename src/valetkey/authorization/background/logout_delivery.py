@@ -171,11 +171,11 @@ RECEIVER_PAUSES = (seconds(5), seconds(30), minutes(2), minutes(10), LONGEST_PAU
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-def pause_after(failures: int, asked: int, random: Callable[[int], bytes]) -> Lifetime:
+def pause_after(failures: int, seconds: int, random: Callable[[int], bytes]) -> Lifetime:
     """Return the pause after so many failed attempts; at least what the receiver `asked` for."""
     longest = RECEIVER_PAUSES[min(failures, len(RECEIVER_PAUSES)) - 1]
     jitter = int.from_bytes(random(2), "big") / 65_536
-    return Lifetime(max(int(longest * (1 - jitter / 2)), asked))
+    return Lifetime(max(int(longest * (1 - jitter / 2)), seconds))
 
 
 def asked_pause(found: Fetched) -> int:

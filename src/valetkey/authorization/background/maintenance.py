@@ -13,9 +13,9 @@ from valetkey.authorization.actions.bulk_revocation import continue_oldest
 from valetkey.authorization.actions.usage import count_refusals, roll_up, sweep_counts, sweep_people
 from valetkey.authorization.model.event.chain import Retention
 from valetkey.authorization.model.event.event import SYSTEM, USUAL_ACTOR
-from valetkey.authorization.model.signing_key import KeyState
 from valetkey.authorization.storage.administration import Key
 from valetkey.authorization.storage.restoration import RevocationLog, RevocationPage
+from valetkey.authorization.storage.signing_keys import KeyState
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.authorization.tokens.signing_keys import SigningKeyRing
@@ -26,8 +26,8 @@ from valetkey.kernel import metrics
 from valetkey.kernel.moment import Instant, Lifetime, days, hours
 from valetkey.kernel.pace import rest
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.request_samples import RequestSample, RequestSamples
 from valetkey.kernel.runtime import Runtime
+from valetkey.kernel.tracing import RequestSample, RequestSamples
 from valetkey.web import log
 
 
@@ -311,7 +311,7 @@ async def log_revocations(store: Store, endings: RevocationLog) -> None:
     at, after = endings.read_from, ""
     while True:
         page = await store.scan(partial(_page, at, after))
-        await asyncio.to_thread(endings.note, page.found)
+        await asyncio.to_thread(endings.append, page.found)
         if page.last is None:
             return
         at, after = page.last
@@ -436,7 +436,7 @@ class ResponseTimeCounter(Struct, frozen=True):
 
     waiting: Counter[Key] = field(default_factory=Counter[Key])
 
-    def note(self, at: Instant, status: int, seconds: float) -> None:
+    def count(self, at: Instant, status: int, seconds: float) -> None:
         """Count one response and the time it took."""
         self.waiting[key_of(at, status, seconds)] += 1
 

@@ -15,14 +15,13 @@ from valetkey.authorization.applying import (
     read_text,
     read_texts,
 )
-from valetkey.authorization.claims.model import DeclaredClaim
+from valetkey.authorization.claims.model import Declarations, DeclaredClaim
 from valetkey.authorization.claims.rules import (
     declare_attribute,
     declare_claim,
     remove_attribute,
     remove_claim,
 )
-from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.model.user import Attribute
 from valetkey.authorization.operations.operation import Services
@@ -33,30 +32,30 @@ from valetkey.kernel.moment import Instant
 _Faults = tuple[MetadataError, ...]
 
 
-def _attribute(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+def _attribute(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
     attribute = Attribute(
-        wanted.text("name"),
-        wanted.text("label"),
-        cast("Mapping[str, object]", wanted.given.get("schema", {})),
-        wanted.given.get("editable") is True,
+        entry.text("name"),
+        entry.text("label"),
+        cast("Mapping[str, object]", entry.values.get("schema", {})),
+        entry.values.get("editable") is True,
     )
 
     def apply(tx: Transaction, now: Instant) -> Step:
         known = [each.name for each in Declarations.of(tx).attributes()]
-        return _step("attribute", wanted, known, declare_attribute(tx, attribute, now))
+        return _step("attribute", entry, known, declare_attribute(tx, attribute, now))
 
     return apply
 
 
-def _claim(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
-    settings, given = services.settings, wanted.given
+def _claim(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+    settings, given = services.settings, entry.values
     places = cast("Sequence[str]", given.get("in", ()))
     wrong = [each for each in places if each not in set(ClaimLocation)]
     claim = DeclaredClaim(
-        wanted.text("name"),
-        wanted.text("from"),
+        entry.text("name"),
+        entry.text("from"),
         tuple(place for place in ClaimLocation if place in places),
-        wanted.text("scope"),
+        entry.text("scope"),
         frozenset(cast("Sequence[str]", given.get("clients", ()))),
         frozenset(cast("Sequence[str]", given.get("apis", ()))),
     )
@@ -64,19 +63,19 @@ def _claim(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, 
     def apply(tx: Transaction, now: Instant) -> Step:
         if wrong:
             fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
-            raise invalid_entry(wanted, [fault])
+            raise invalid_entry(entry, [fault])
         known = [each.name for each in Declarations.of(tx).claims()]
         changed = declare_claim(tx, claim, settings.audience, now)
-        return _step("claim", wanted, known, changed)
+        return _step("claim", entry, known, changed)
 
     return apply
 
 
-def _step(kind: str, wanted: DeclaredEntry, known: Sequence[str], changed: bool | _Faults) -> Step:
+def _step(kind: str, entry: DeclaredEntry, known: Sequence[str], changed: bool | _Faults) -> Step:
     """Return what was done to an object; `known` are the names of those before."""
     if isinstance(changed, tuple):
-        raise invalid_entry(wanted, changed)
-    name = wanted.text("name")
+        raise invalid_entry(entry, changed)
+    name = entry.text("name")
     is_new = name not in known
     done = Action.CREATE if is_new else Action.CHANGE if changed else Action.KEEP
     return Step(done, kind, name, declares=(Declared(kind, name, is_new=is_new),))

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 from valetkey.authorization.claims.applied import DECLARED
-from valetkey.authorization.claims.model import EVENTS
+from valetkey.authorization.claims.model import EVENTS, Declarations
 from valetkey.authorization.claims.operations import ATTRIBUTES, CLAIMS
-from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.feature import CommandGroup, Feature
 from valetkey.authorization.operations.operation import ObjectLink, Services
 from valetkey.authorization.storage.transaction import Hooks

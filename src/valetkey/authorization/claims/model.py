@@ -1,6 +1,6 @@
-"""Declared attributes and claims: their events, and what makes the value of a claim."""
+"""Declared attributes and claims: events, what makes the value of a claim, and their store."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
@@ -9,6 +9,12 @@ from msgspec import Struct, field
 
 from valetkey.authorization.model.api import Api, ClaimInputs, ClaimLocation, ReadsFor
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.user import Attribute
+from valetkey.authorization.storage.administration import Applied
+from valetkey.authorization.storage.revision import hold_all, touch
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.database.engine import Connection
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
 
@@ -110,6 +116,7 @@ def _parsed(source: str) -> tuple[Source, str]:
 class AttributeDeclared(Event, frozen=True):
     """An attribute of accounts was declared, or its declaration changed."""
 
+    subject = "attribute:{attribute}"
     sentence = translatable("The attribute %(attribute)s was declared or changed.")
 
     attribute: str
@@ -118,6 +125,7 @@ class AttributeDeclared(Event, frozen=True):
 class AttributeRemoved(Event, frozen=True):
     """An attribute of accounts is no longer declared; its values are no longer shown."""
 
+    subject = "attribute:{attribute}"
     sentence = translatable("The attribute %(attribute)s was deleted.")
 
     attribute: str
@@ -126,6 +134,7 @@ class AttributeRemoved(Event, frozen=True):
 class ClaimDeclared(Event, frozen=True):
     """A claim of tokens was declared, or its declaration changed."""
 
+    subject = "claim:{claim}"
     sentence = translatable("The claim %(claim)s was declared or changed.")
 
     claim: str
@@ -135,9 +144,74 @@ class ClaimDeclared(Event, frozen=True):
 class ClaimRemoved(Event, frozen=True):
     """A claim of tokens is no longer declared."""
 
+    subject = "claim:{claim}"
     sentence = translatable("The claim %(claim)s was deleted.")
 
     claim: str
 
 
 EVENTS = (AttributeDeclared, AttributeRemoved, ClaimDeclared, ClaimRemoved)
+
+
+class Declarations(Struct, frozen=True):
+    """Store declared attributes and claims. Changes bump the revision and block issuing."""
+
+    db: Connection
+
+    @staticmethod
+    def of(tx: Transaction) -> "Declarations":
+        """Return the store in this transaction."""
+        return Declarations(tx.db)
+
+    def hold_all(self) -> None:
+        """Block issuing and other changes of declarations until the transaction ends."""
+        hold_all(self.db)
+        touch(self.db)
+
+    def attributes(self) -> Sequence[Attribute]:
+        """Return the declared attributes by name; at most `MOST_ATTRIBUTES`."""
+        return [Attribute.decode(text) for text in self._all("attribute")]
+
+    def save_attribute(self, attribute: Attribute, now: Instant) -> None:
+        """Declare or change an attribute. Call `hold_all` first."""
+        self._put("attribute", attribute.name, attribute.encode(), now)
+
+    def remove_attribute(self, name: str) -> bool:
+        """Remove a declared attribute; its values stay. Call `hold_all` first."""
+        return self._remove("attribute", name)
+
+    def claims(self) -> Sequence[DeclaredClaim]:
+        """Return the declared claims by name; at most `MOST_CLAIMS`."""
+        return [DeclaredClaim.decode(text) for text in self._all("claim")]
+
+    def save_claim(self, claim: DeclaredClaim, now: Instant) -> None:
+        """Declare or change a claim. Call `hold_all` first."""
+        self._put("claim", claim.name, claim.encode(), now)
+
+    def remove_claim(self, name: str) -> bool:
+        """Remove a declared claim. Call `hold_all` first."""
+        return self._remove("claim", name)
+
+    def _all(self, kind: str) -> Sequence[str]:
+        rows = self.db.rows(
+            "SELECT declaration FROM declarations WHERE kind = :kind ORDER BY name", kind=kind
+        )
+        return [str(row[0]) for row in rows]
+
+    def _put(self, kind: str, name: str, declaration: str, now: Instant) -> None:
+        self.db.run(
+            "INSERT INTO declarations (kind, name, declaration, changed_at)"
+            " VALUES (:kind, :name, :declaration, :now) ON CONFLICT (kind, name)"
+            " DO UPDATE SET declaration = :declaration, changed_at = :now",
+            kind=kind,
+            name=name,
+            declaration=declaration,
+            now=now,
+        )
+
+    def _remove(self, kind: str, name: str) -> bool:
+        removed = self.db.run(
+            "DELETE FROM declarations WHERE kind = :kind AND name = :name", kind=kind, name=name
+        )
+        Applied(self.db).release(kind, name)
+        return removed == 1

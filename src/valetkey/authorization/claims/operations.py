@@ -11,6 +11,7 @@ from valetkey.authorization.claims.model import (
     AttributeRemoved,
     ClaimDeclared,
     ClaimRemoved,
+    Declarations,
     DeclaredClaim,
 )
 from valetkey.authorization.claims.rules import (
@@ -20,7 +21,6 @@ from valetkey.authorization.claims.rules import (
     remove_attribute,
     remove_claim,
 )
-from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.api import Api, ClaimLocation
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.accounts import UserChanged
@@ -35,6 +35,7 @@ from valetkey.authorization.operations.operation import (
     Option,
     QueryParameter,
     Result,
+    on,
     on_user,
     reads,
     tag_of,
@@ -48,6 +49,7 @@ from valetkey.authorization.tokens.id_token import SignInRecord, Subjects, conte
 from valetkey.authorization.tokens.issue import Granted, access_token_of, is_by_reference
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
@@ -120,10 +122,8 @@ def _declare_attribute(tx: Transaction, call: Call) -> bool | Faults:
     store = Declarations.of(tx)
     store.hold_all()
     require(tx, call.actor, call.operation.permission)
-    wanted = call.input(AttributeWanted)
-    attribute = Attribute(
-        call.named("attribute"), wanted.label, dict(wanted.schema), wanted.editable
-    )
+    body = call.input(AttributeWanted)
+    attribute = Attribute(call.named("attribute"), body.label, dict(body.schema), body.editable)
     declared = {each.name: tag_of(_attribute_shown(each)) for each in store.attributes()}
     call.preconditions.check(declared.get(attribute.name))
     return declare_attribute(tx, attribute, call.now)
@@ -141,9 +141,7 @@ def _remove_attribute(tx: Transaction, call: Call) -> bool:
 
 
 def _attribute_shown(attribute: Attribute) -> AttributeShown:
-    return AttributeShown(
-        attribute.name, attribute.label, dict(attribute.schema), attribute.editable
-    )
+    return converted(AttributeShown, attribute)
 
 
 def read_user_attributes(tx: Transaction, call: Call, user: User) -> AttributesShown:
@@ -210,6 +208,7 @@ REMOVE_ATTRIBUTE = Operation(
             ),
             translatable("The attribute is deleted."),
             danger=True,
+            shown_for=on(AttributeShown),
         ),
     ),
     commands=(
@@ -333,14 +332,14 @@ def _declare_claim(tx: Transaction, call: Call) -> bool | Faults:
     store = Declarations.of(tx)
     store.hold_all()
     require(tx, call.actor, call.operation.permission)
-    wanted = call.input(ClaimWanted)
+    body = call.input(ClaimWanted)
     claim = DeclaredClaim(
         call.named("claim"),
-        wanted.source,
-        tuple(place for place in ClaimLocation if place in wanted.places),
-        wanted.scope,
-        frozenset(wanted.clients),
-        frozenset(wanted.apis),
+        body.source,
+        tuple(place for place in ClaimLocation if place in body.places),
+        body.scope,
+        frozenset(body.clients),
+        frozenset(body.apis),
     )
     declared = {each.name: tag_of(_claim_shown(each)) for each in store.claims()}
     call.preconditions.check(declared.get(claim.name))
@@ -357,14 +356,7 @@ def _remove_claim(tx: Transaction, call: Call) -> bool:
 
 
 def _claim_shown(claim: DeclaredClaim) -> ClaimShown:
-    return ClaimShown(
-        claim.name,
-        claim.source,
-        list(claim.places),
-        claim.scope,
-        sorted(claim.clients),
-        sorted(claim.apis),
-    )
+    return converted(ClaimShown, claim)
 
 
 _Claims = dict[str, Anything]
@@ -452,7 +444,7 @@ def _userinfo(
     tx: Transaction, call: Call, user: User, client: Client, scope: Scope
 ) -> dict[str, object]:
     names = claims_of_scope(scope)
-    subject = Subjects(call.services.fingerprints).of(user, client)
+    subject = Subjects(call.services.fingerprints).subject_of(user, client)
     stored = call.services.claims.of_userinfo(tx, user, client.id, scope, names)
     return {"sub": subject} | user_claims(user, names) | dict(stored)
 
@@ -558,6 +550,7 @@ REMOVE_CLAIM = Operation(
             ),
             translatable("The claim is deleted."),
             danger=True,
+            shown_for=on(ClaimShown),
         ),
     ),
     commands=(

@@ -12,10 +12,10 @@ from valetkey.authorization.claims.model import (
     AttributeRemoved,
     ClaimDeclared,
     ClaimRemoved,
+    Declarations,
     DeclaredClaim,
     Source,
 )
-from valetkey.authorization.claims.storage import Declarations
 from valetkey.authorization.model.api import CLAIM_NAME, ClaimLocation
 from valetkey.authorization.model.user import ATTRIBUTE_NAME, MOST_ATTRIBUTES, Attribute
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
@@ -24,6 +24,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.shapes import UnusableSchema
+from valetkey.kernel.text import translatable
 from valetkey.kernel.url import canonical
 
 Faults = tuple[MetadataError, ...]
@@ -69,7 +70,7 @@ def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
     source = f"{Source.ATTRIBUTE}:{name}"
     users = [each.name for each in store.claims() if each.source == source]
     if users:
-        description = f"the claim {users[0]} comes from this attribute; remove the claim first"
+        description = translatable("claims come from this attribute; remove them first")
         raise Refused.because(ErrorCode.CONFLICT, description, "attribute.used")
     if not store.remove_attribute(name):
         return False

@@ -105,13 +105,13 @@ class DeviceAuthorizationEndpoint(Struct, frozen=True):
     ) -> tuple[Secret, str]:
         services, now = self.parts.services, request.at
         random, key = services.random, services.fingerprints
-        network = key.of("throttle", network_of(request.address))
+        network = key.fingerprint("throttle", network_of(request.address))
         for _ in range(_DRAWS):
             device_code = fresh_secret(Prefix.DEVICE_CODE, random)
             user_code = fresh_user_code(random)
             code = DeviceCode(
-                fingerprint=key.of(DEVICE_CODE, device_code.reveal()),
-                user_code=key.of(USER_CODE, user_code),
+                fingerprint=key.fingerprint(DEVICE_CODE, device_code.reveal()),
+                user_code=key.fingerprint(USER_CODE, user_code),
                 client_id=client.id,
                 client_generation=client.generation,
                 scope=scope,

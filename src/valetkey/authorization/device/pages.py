@@ -97,8 +97,8 @@ class ConfirmDevicePage(Struct, frozen=True):
     scopes: tuple[ScopeLine, ...]
     changes: tuple[ChangeShown, ...]
     #: When and from which IP address the device asked, "" if that is unknown or not recorded.
-    asked: When
-    asked_from: str
+    requested: When
+    requested_from: str
     #: Seconds the access can last at most.
     lasts: int
     account_url: str
@@ -243,8 +243,8 @@ class DevicePages(Struct, frozen=True):
                 chosen=not nothing_chosen,
             ),
             changes=changes_since(before, client),
-            asked=When(entered.code.created_at, request.now),
-            asked_from=entered.code.address,
+            requested=When(entered.code.created_at, request.now),
+            requested_from=entered.code.address,
             lasts=self.server.policy.grant_lifetime(client, entered.apis),
             account_url=APPS,
             nothing_chosen=nothing_chosen,
@@ -280,7 +280,7 @@ class DevicePages(Struct, frozen=True):
     ) -> _Entered | int | None:
         """Return what waits for a code, None if it is not valid, or the seconds to wait."""
         key, now, settings = self.server.keyring.fingerprint_key, request.now, self.settings
-        network = key.of("throttle", network_of(request.request.address))
+        network = key.fingerprint("throttle", network_of(request.request.address))
         taken: list[str] = []
         for bucket, most in (
             (f"user_codes_by:{request.user.uid}", settings.wrong_codes),
@@ -291,7 +291,7 @@ class DevicePages(Struct, frozen=True):
                 tx.throttles.give_back(*taken)
                 return wait
             taken.append(bucket)
-        device_code = DeviceCodes.of(tx).find_by_user_code(key.of(USER_CODE, code))
+        device_code = DeviceCodes.of(tx).find_by_user_code(key.fingerprint(USER_CODE, code))
         waiting = _waiting(tx, self.server, device_code, now)
         if waiting is not None:
             tx.throttles.give_back(*taken)
@@ -372,7 +372,7 @@ def _record_participant(
     tx: Transaction, present: LiveSession, client: Client, scope: Scope, request: SignedInRequest
 ) -> bool:
     """Record the client as a participant of the session; False if the session has ended."""
-    if OPENID not in scope or present.told:
+    if OPENID not in scope or present.is_participant:
         return True
     return tx.participants.add(present.signed_in.session.id, client.id, request.now)
 

@@ -16,7 +16,7 @@ from valetkey.authorization.grant_types.grant_type import (
 )
 from valetkey.authorization.model.client import GrantTypeName
 from valetkey.authorization.model.grant import CodePayload, Liveness, require_live
-from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import choose, still
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted
@@ -41,7 +41,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     text = request.required(DEVICE_CODE)
     if not well_formed(Prefix.DEVICE_CODE, text):
         return _unknown("malformed")
-    code = DeviceCodes.of(tx).find(request.fingerprints.of(DEVICE_CODE, text))
+    code = DeviceCodes.of(tx).find(request.fingerprints.fingerprint(DEVICE_CODE, text))
     if code is None:
         return _unknown("unknown")
     if code.client_id != request.client.id:
@@ -146,13 +146,9 @@ GRANT_TYPE = GrantType(
     redeem,
     rules=GrantTypeRules(
         issues_refresh_tokens=True,
-        option=FormOption(
-            "on_devices",
-            translatable("Device authorization"),
-            translatable(
-                "The app also runs on devices without a browser; users sign in on another "
-                "device, with a code."
-            ),
+        label=translatable(
+            "Device authorization: the app also runs on devices without a browser; users sign in "
+            "on another device, with a code"
         ),
     ),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, whole
+from valetkey.config.rules import SettingsGroup, whole
 from valetkey.kernel.moment import Lifetime, minutes, seconds
 
 
@@ -14,16 +14,19 @@ from valetkey.kernel.moment import Lifetime, minutes, seconds
 class DeviceSettings:
     """Sign-in on devices without a browser (RFC 8628), for clients that have this grant type."""
 
-    GROUP: ClassVar = Group.LIMITS
+    GROUP: ClassVar = SettingsGroup.LIMITS
     GUIDE: ClassVar = "how-to/apps/sign-in-on-devices"
 
     code_lifetime: Annotated[
-        Lifetime, rules.lifetime("1m", "30m"), "Lifetime of device codes", Group.TOKENS
+        Lifetime, rules.lifetime("1m", "30m"), "Lifetime of device codes", SettingsGroup.TOKENS
     ] = minutes(10)
     """How long a user has to enter the code that a device shows."""
 
     interval: Annotated[
-        Lifetime, rules.lifetime("1s", "1m"), "Time between the polls of a device", Group.TOKENS
+        Lifetime,
+        rules.lifetime("1s", "1m"),
+        "Time between the polls of a device",
+        SettingsGroup.TOKENS,
     ] = seconds(5)
     """Seconds between the polls of a device. A device that polls sooner gets `slow_down`, and
     its interval grows by 5 seconds each time, up to a minute."""

@@ -138,7 +138,7 @@ def _receiver(to: str) -> Address:
 
 
 def _html(written: RenderedEmail, brand: Brand) -> str:
-    said: Mapping[str, object] = {
+    values: Mapping[str, object] = {
         "subject": written.subject,
         "paragraphs": written.paragraphs,
         "language": written.language,
@@ -146,7 +146,7 @@ def _html(written: RenderedEmail, brand: Brand) -> str:
         "light": accent_shades(brand.accent, LIGHT_CARD),
         "dark": accent_shades(brand.accent, DARK_CARD),
     }
-    return _frames().get_template("frame.html").render(said)
+    return _frames().get_template("frame.html").render(values)
 
 
 @cache
@@ -175,7 +175,7 @@ def _environment(language: Language) -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     words = translations(language)
     environment.filters["translated"] = words.gettext
-    environment.filters["place"] = partial(PLACES.of, language=language.tag)
+    environment.filters["place"] = partial(PLACES.place_of, language=language.tag)
     environment.globals["button"] = _button  # pyright: ignore[reportArgumentType]
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         words, newstyle=True

@@ -94,12 +94,14 @@ class Links(Struct, frozen=True):
         print_ = self._print(kind, link.reveal())
         plain = msgspec.json.encode(dict(says))
         sealed = self.keyring.sealer.seal(plain, _link_place(kind, print_), self.random)
-        whose = None if subject is None else self.keyring.fingerprint_key.of(_SUBJECT, subject)
+        whose = (
+            None if subject is None else self.keyring.fingerprint_key.fingerprint(_SUBJECT, subject)
+        )
         tx.vouchers.replace(Voucher(kind, print_, "", "", sealed, until, subject=whose))
 
     def cancel(self, tx: Transaction, kind: VoucherKind, subject: str) -> None:
         """End the link of this kind that the subject has, if any."""
-        tx.vouchers.cancel(kind, self.keyring.fingerprint_key.of(_SUBJECT, subject))
+        tx.vouchers.cancel(kind, self.keyring.fingerprint_key.fingerprint(_SUBJECT, subject))
 
     def find(self, tx: Transaction, kind: VoucherKind, text: str, now: Instant) -> ValidLink | None:
         """Return the record of this link; None if it is used, expired or unknown."""
@@ -119,7 +121,7 @@ class Links(Struct, frozen=True):
         return tx.vouchers.redeem(found.voucher, now)
 
     def _print(self, kind: VoucherKind, text: str) -> Fingerprint:
-        return self.keyring.fingerprint_key.of(f"link {kind}", text)
+        return self.keyring.fingerprint_key.fingerprint(f"link {kind}", text)
 
 
 def _link_place(kind: VoucherKind, print_: Fingerprint) -> str:
@@ -168,12 +170,12 @@ class MailOutbox(Struct, frozen=True):
         """
         if not self.is_on:
             return False
-        asked = email.kind in ASKED_FOR
-        print_ = self.keyring.fingerprint_key.of("mail to", fold(email.to))
+        is_requested = email.kind in ASKED_FOR
+        print_ = self.keyring.fingerprint_key.fingerprint("mail to", fold(email.to))
         # Apart: no number of other notices may keep this one from being sent.
-        told = "undo" if email.kind is EmailKind.EMAIL_CHANGED else "told"
-        bucket = f"mail_{'asked' if asked else told}:{print_}"
-        if tx.throttles.take(bucket, ASKED_LIMIT if asked else NOTICE_LIMIT, now):
+        template = "undo" if email.kind is EmailKind.EMAIL_CHANGED else "told"
+        bucket = f"mail_{'asked' if is_requested else template}:{print_}"
+        if tx.throttles.take(bucket, ASKED_LIMIT if is_requested else NOTICE_LIMIT, now):
             return False
         self._queue(tx, email, now, later(now, LIFETIME))
         return True
@@ -184,7 +186,7 @@ class MailOutbox(Struct, frozen=True):
         Response times must not tell whether an address belongs to an account.
         """
         if self.is_on:
-            print_ = self.keyring.fingerprint_key.of("mail to", fold(email.to))
+            print_ = self.keyring.fingerprint_key.fingerprint("mail to", fold(email.to))
             tx.throttles.take(f"mail_asked:{print_}", ASKED_LIMIT, now)
             self._queue(tx, email, now, now, sent=False)
 
@@ -331,7 +333,7 @@ class Notices(Struct, frozen=True):
         `fields` are the labels of what was edited, `about` is the user who joined or left the team.
         """
         user = None if about is None else tx.users.find(about)
-        said = {
+        texts = {
             "app": app.name or app.id,
             "change": change.value,
             "fields": _FIELD_SEPARATOR.join(fields),
@@ -345,7 +347,7 @@ class Notices(Struct, frozen=True):
             has_page = tx.members.find(app.id, uid) is not None
             place = f"{DEVELOPER}/apps/{quote(app.id, safe='')}" if has_page else DEVELOPER
             values = {
-                **said,
+                **texts,
                 "username": owner.username,
                 "page": "yes" if has_page else "",
                 "link": f"{self.issuer}{place}",
@@ -365,8 +367,8 @@ class Notices(Struct, frozen=True):
         self, tx: Transaction, user: User, kind: MailKind, values: Mapping[str, str], now: Instant
     ) -> None:
         # Only the user's own: where an administrator works is not for the user to know.
-        said = {**values, **(actor_values(tx, user) or origin_values(tx.origin, now))}
-        self.outbox.enqueue(tx, email_to(user, kind, said), now)
+        texts = {**values, **(actor_values(tx, user) or origin_values(tx.origin, now))}
+        self.outbox.enqueue(tx, email_to(user, kind, texts), now)
 
 
 def actor_values(tx: Transaction, about: User) -> Mapping[str, str]:

@@ -244,21 +244,21 @@ def split(operation: Operation, reader: Operation | None, body: object) -> tuple
     if not isinstance(body, dict):
         return body, _NOTHING
     given = cast("dict[str, object]", body)
-    told = {name: value for name, value in given.items() if name in names}
-    return {name: value for name, value in given.items() if name not in told}, told
+    read_only = {name: value for name, value in given.items() if name in names}
+    return {name: value for name, value in given.items() if name not in read_only}, read_only
 
 
-async def check_read_only(call: Call, reader: Operation | None, told: Document) -> None:
+async def check_read_only(call: Call, reader: Operation | None, read_only: Document) -> None:
     """Raise InvalidInput for each member that the record shows with another value.
 
     Nothing is written from these members, so that they are read before the change.
     """
-    if reader is None or not told:
+    if reader is None or not read_only:
         return
     result = await reader.run(replace(call, operation=reader, query={}, body=None))
     found = cast("Document", msgspec.to_builtins(result.value))
     shown = cast("Document", found.get("record", found))
-    wrong = [name for name, value in told.items() if not is_shown(shown, name, value)]
+    wrong = [name for name, value in read_only.items() if not is_shown(shown, name, value)]
     if wrong:
         raise InvalidInput([MetadataError(name, "the server sets this field") for name in wrong])
 
@@ -345,9 +345,9 @@ def read_body(
         if request.body:
             raise Refused.because(ErrorCode.INVALID_REQUEST, "this takes no body", "admin_api.body")
         return None, {}
-    body, told = split(operation, reader, whole(read_json(request.body)))
+    body, read_only = split(operation, reader, whole(read_json(request.body)))
     try:
-        return msgspec.convert(body, type=operation.input, strict=True), told
+        return msgspec.convert(body, type=operation.input, strict=True), read_only
     except msgspec.ValidationError as error:
         raise InvalidInput(faults_of(error, body, operation.input)) from None
 
@@ -356,8 +356,8 @@ def _file(upload: Upload, request: Request) -> UploadedFile:
     given = _MEDIA.fullmatch((request.headers.get("content-type") or "").strip(" \t"))
     media = given[1].lower() if given else ""
     if media not in upload.media:
-        said = f"the body must be {', '.join(upload.media)}; in UTF-8"
-        raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, said, "http.content_type")
+        reason = f"the body must be {', '.join(upload.media)}; in UTF-8"
+        raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, reason, "http.content_type")
     return UploadedFile(media, request.body)
 
 
@@ -377,17 +377,17 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
             ", ".join(unknown),
         )
     faults: list[MetadataError] = []
-    said: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, parameter in known.items():
         value = form.get(name)
         if value is None:
             continue
         if detail := _wrong(parameter, value):
             faults.append(MetadataError(name, detail))
-        said[name] = value
+        parameters[name] = value
     if faults:
         raise InvalidInput(faults)
-    return said
+    return parameters
 
 
 def _wrong(parameter: QueryParameter, value: str) -> str:
@@ -468,12 +468,12 @@ class OperationEndpoint(Struct, frozen=True):
                 operation.permission.value,
                 " ".join(sorted(powers.permissions)),
             )
-        wanted = preconditions(
+        preconditions_held = preconditions(
             request.headers.all("if-match"), request.headers.all("if-none-match")
         )
         query = read_parameters(operation, request)
-        body, told = read_body(operation, self.reader, request)
-        if operation.requires_if_match and wanted.match is None:
+        body, read_only = read_body(operation, self.reader, request)
+        if operation.requires_if_match and preconditions_held.match is None:
             raise Refused(REQUIRED)
         entropy = self.services.random(ENTROPY)
         call = Call(
@@ -485,10 +485,10 @@ class OperationEndpoint(Struct, frozen=True):
             request.arguments,
             query,
             body,
-            wanted,
+            preconditions_held,
             by_program=True,
         )
-        await check_read_only(call, self.reader, told)
+        await check_read_only(call, self.reader, read_only)
         result = await operation.run(call)
         return result.download or self._answer(result, request, call)
 
@@ -590,5 +590,5 @@ def _location(object_argument: str, path: str, value: object) -> str:
 
 
 def _next_link(path: str, query: Mapping[str, str], after: str) -> str:
-    said = urlencode({**query, CURSOR: after})
-    return f'<{path}?{said}>; rel="next"'
+    query_string = urlencode({**query, CURSOR: after})
+    return f'<{path}?{query_string}>; rel="next"'

@@ -40,7 +40,7 @@ from valetkey.database.engine import DatabaseUnavailable, Overloaded
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.request_samples import RequestSample, RequestSamples
+from valetkey.kernel.tracing import RequestSample, RequestSamples
 from valetkey.web.body import Form, read_json, read_query
 from valetkey.web.exchange import Request, Response, json_response
 
@@ -87,20 +87,20 @@ class IdentityEndpoint(Struct, frozen=True):
         """Return `{"record": …}` or `{"records": […]}`; a refusal names the invalid field."""
         try:
             await self.gate.require(request)
-            asked = _read_question(request.body)
-            read = await self.reader.read_by_value(asked.access_token, request.at)
+            record_request = _read_question(request.body)
+            read = await self.reader.read_by_value(record_request.access_token, request.at)
 
             def read_answer(tx: Transaction) -> _Answer:
-                return self._answer(tx, asked, read, request.at)
+                return self._answer(tx, record_request, read, request.at)
 
-            said = await self._running(asked.verb)(read_answer)
+            answer = await self._running(record_request.verb)(read_answer)
         except Refused as refused:
             return self.refuse(request, refused.refusal)
-        if isinstance(said, Refusal):
-            return self.refuse(request, said)
-        if isinstance(said, Rejected):
-            return self._reject(request, said)
-        return json_response(said, 200, (("cache-control", "no-store"),))
+        if isinstance(answer, Refusal):
+            return self.refuse(request, answer)
+        if isinstance(answer, Rejected):
+            return self._reject(request, answer)
+        return json_response(answer, 200, (("cache-control", "no-store"),))
 
     def _running(self, verb: str) -> Callable[[_Work], Awaitable[_Answer]]:
         if verb == "read":
@@ -111,9 +111,9 @@ class IdentityEndpoint(Struct, frozen=True):
         return partial(self.store.write, done_by=USUAL_ACTOR)
 
     def _answer(
-        self, tx: Transaction, asked: RecordRequest, read: Read | None, now: Instant
+        self, tx: Transaction, record_request: RecordRequest, read: Read | None, now: Instant
     ) -> _Answer:
-        found = self.reader.find_live(tx, asked.access_token, read, now)
+        found = self.reader.find_live(tx, record_request.access_token, read, now)
         if found is None or require_live(found.liveness, now) is not None:
             return Refusal(
                 ErrorCode.INVALID_TOKEN,
@@ -123,7 +123,7 @@ class IdentityEndpoint(Struct, frozen=True):
                 "another" if found is None else found.liveness.ended(now),
             )
         by = by_client(found.read.client_id)
-        return self.records.answer(tx.acting(by), found.read, asked, now)
+        return self.records.answer(tx.acting(by), found.read, record_request, now)
 
     def _reject(self, request: Request, rejected: Rejected) -> Response:
         response = self.refuse(request, rejected.refusal)
@@ -206,15 +206,15 @@ class RevocationStreams:
         self._open += 1
         try:
             yield _event(page.cursor, page.revocations)
-            told = {(each.kind, each.id): each.revoked_at for each in page.revocations}
+            revoked = {(each.kind, each.id): each.revoked_at for each in page.revocations}
             for look in range(1, _LOOKS):
                 if not page.more:
                     await asyncio.sleep(_EVERY)
                 page = await read(page.cursor)
                 # The overlap is repeated by every page; a stream sends it once.
-                news = [e for e in page.revocations if told.get((e.kind, e.id)) != e.revoked_at]
-                told |= {(each.kind, each.id): each.revoked_at for each in news}
-                told = {key: at for key, at in told.items() if at >= page.at}
+                news = [e for e in page.revocations if revoked.get((e.kind, e.id)) != e.revoked_at]
+                revoked |= {(each.kind, each.id): each.revoked_at for each in news}
+                revoked = {key: at for key, at in revoked.items() if at >= page.at}
                 if news:
                     yield _event(page.cursor, news)
                 elif look % _BEAT == 0:
@@ -399,20 +399,20 @@ class UsesEndpoint(Struct, frozen=True):
         api = self.gate.apis.find_by_id(tx, api_id)
         if api is not None and api.disabled_at is None:
             for use in uses:
-                tx.scope_uses.note(use, (api.id, api.generation))
+                tx.scope_uses.record(use, (api.id, api.generation))
 
 
-def _sample(told: _Sample, now: Instant) -> RequestSample:
+def _sample(sample: _Sample, now: Instant) -> RequestSample:
     return RequestSample(
-        told.client_id,
-        _within(told.at, now),
-        told.method,
-        told.endpoint,
-        told.status,
-        told.milliseconds,
+        sample.client_id,
+        _within(sample.at, now),
+        sample.method,
+        sample.endpoint,
+        sample.status,
+        sample.milliseconds,
         "",
-        told.scope,
-        told.request_id,
+        sample.scope,
+        sample.request_id,
     )
 
 

@@ -54,7 +54,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     text = request.required(CODE)
     if not well_formed(Prefix.CODE, text):
         return _unknown("malformed")
-    voucher = tx.vouchers.find(VoucherKind.CODE, request.fingerprints.of(CODE, text))
+    voucher = tx.vouchers.find(VoucherKind.CODE, request.fingerprints.fingerprint(CODE, text))
     if voucher is None:
         return _unknown("unknown")
     if voucher.client_id != request.client.id:
@@ -77,8 +77,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         tx.events.add(CodeSpoiled(voucher.client_id, voucher.grant_id, refusal.check), request.now)
         return refusal
     granted = begin_grant(tx, request, voucher.grant_id, code, user, api)
-    said = (granted.token_id, str(granted.scope), granted.api.identifier)
-    event = CodeRedeemed(user.uid, voucher.client_id, voucher.grant_id, *said)
+    values = (granted.token_id, str(granted.scope), granted.api.identifier)
+    event = CodeRedeemed(user.uid, voucher.client_id, voucher.grant_id, *values)
     tx.events.add(event, request.now)
     return granted
 

@@ -9,7 +9,7 @@ from valetkey.authorization.grant_types.grant_type import (
 from valetkey.authorization.model.client import CLIENT_SCOPE, GrantTypeName
 from valetkey.authorization.model.event.grants import AccessTokenIssued
 from valetkey.authorization.model.grant import liveness_of, require_live
-from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_token
 from valetkey.kernel.refusal import Refusal
@@ -34,8 +34,8 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
     allowed = client.scope & api.machine_scope
     if api.is_default:
         allowed = CLIENT_SCOPE | allowed
-    wanted = request.wanted_scope() or (CLIENT_SCOPE if api.is_default else allowed)
-    if not wanted or not wanted <= allowed:
+    requested = request.wanted_scope() or (CLIENT_SCOPE if api.is_default else allowed)
+    if not requested or not requested <= allowed:
         return outside_scope(allowed)
     if problem := require_live(liveness_of(client), now):
         return problem
@@ -43,7 +43,7 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
         tx,
         Issuing(
             client=client,
-            scope=wanted,
+            scope=requested,
             api=api,
             claims=request.claims,
             draw=request.fresh.access,
@@ -52,8 +52,8 @@ def issue_own(tx: Transaction, request: TokenRequest, grant_type: str) -> Grante
         ),
         request.fingerprints,
     )
-    said = (granted.token_id, grant_type, str(granted.scope), granted.api.identifier)
-    event = AccessTokenIssued(client.id, None, None, *said)
+    values = (granted.token_id, grant_type, str(granted.scope), granted.api.identifier)
+    event = AccessTokenIssued(client.id, None, None, *values)
     tx.events.add(event, now)
     return granted
 
@@ -63,13 +63,9 @@ GRANT_TYPE = GrantType(
     redeem,
     rules=GrantTypeRules(
         needs_secret=True,
-        option=FormOption(
-            "acts_alone",
-            translatable("Client credentials"),
-            translatable(
-                "The app can get tokens for itself, without a user, and read and change its own "
-                "registration."
-            ),
+        label=translatable(
+            "Client credentials: the app can get tokens for itself, without a user, and read and "
+            "change its own registration"
         ),
     ),
 )

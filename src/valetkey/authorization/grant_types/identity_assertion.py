@@ -251,8 +251,8 @@ def accept(
         ),
         request.fingerprints,
     )
-    said = (granted.token_id, assertion.issuer, str(granted.scope), granted.api.identifier)
-    event = IdentityAssertionRedeemed(client.id, user.uid, grant_id, *said)
+    values = (granted.token_id, assertion.issuer, str(granted.scope), granted.api.identifier)
+    event = IdentityAssertionRedeemed(client.id, user.uid, grant_id, *values)
     tx.events.add(event, now)
     return granted
 
@@ -274,16 +274,16 @@ def _target(tx: Transaction, request: TokenRequest, assertion: IdentityAssertion
 
 def _scope(request: TokenRequest, assertion: IdentityAssertion, api: Api) -> Scope | Refusal:
     """Return the scope of the grant: at most the intersection of assertion and registration."""
-    said = parse_requested(assertion.scope)
+    asserted = parse_requested(assertion.scope)
     allowed = grantable(request.client, (api,)) - request.policy.own_scope - _NEVER
-    both = Scope(tuple([name for name in wanted_at(said, (api,)) if name in allowed]))
-    wanted = request.wanted_scope()
-    if not wanted <= plain(both):
+    both = Scope(tuple([name for name in wanted_at(asserted, (api,)) if name in allowed]))
+    requested = request.wanted_scope()
+    if not requested <= plain(both):
         return outside_scope(plain(both))
-    if wanted:
-        both = wanted_at(wanted, (api,))
+    if requested:
+        both = wanted_at(requested, (api,))
     # At a declared API a token may have no scope, if the assertion names none.
-    if not both and (said or api.is_default):
+    if not both and (asserted or api.is_default):
         return outside_scope(plain(allowed))
     return with_access(both, (api,))
 

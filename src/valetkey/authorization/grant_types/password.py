@@ -26,6 +26,7 @@ from valetkey.authorization.tokens.issue import Granted, Issuing, issue_access_t
 from valetkey.kernel.moment import hours
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 
 NAME = "password"
 
@@ -97,8 +98,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
         ),
         request.fingerprints,
     )
-    said = (granted.token_id, NAME, str(granted.scope), granted.api.identifier)
-    event = AccessTokenIssued(client.id, user.uid, grant.id, *said)
+    values = (granted.token_id, NAME, str(granted.scope), granted.api.identifier)
+    event = AccessTokenIssued(client.id, user.uid, grant.id, *values)
     tx.events.add(event, now)
     return granted
 
@@ -119,5 +120,9 @@ GRANT_TYPE = GrantType(
         needs_secret=True,
         issues_refresh_tokens=True,
         editors=STAFF,
+        label=translatable(
+            "Password grant: users enter their password in the app, which sees it; second factors "
+            "are bypassed"
+        ),
     ),
 )

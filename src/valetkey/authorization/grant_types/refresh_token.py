@@ -21,7 +21,7 @@ from valetkey.authorization.model.event.grants import (
 from valetkey.authorization.model.grant import Grant, require_live
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.claims import ClaimsRequest
-from valetkey.authorization.protocol.register.client_rules import FormOption, GrantTypeRules
+from valetkey.authorization.protocol.register.client_rules import GrantTypeRules
 from valetkey.authorization.protocol.resource import at, still
 from valetkey.authorization.storage.grants import GrantWithState, Previous, Rotation
 from valetkey.authorization.storage.transaction import Transaction
@@ -150,7 +150,7 @@ def parse_refresh_token(text: str) -> tuple[str, str] | None:
 
 def fingerprint_of(key: FingerprintKey, secret: str, grant_id: str) -> Fingerprint:
     """Return the stored form of a refresh token, bound to its grant."""
-    return key.of(f"refresh_token:{grant_id}", secret)
+    return key.fingerprint(f"refresh_token:{grant_id}", secret)
 
 
 def _print(request: TokenRequest, grant_id: str) -> Fingerprint:
@@ -179,7 +179,7 @@ class _Presented(Struct, frozen=True):
 
     text: str
     fingerprint: Fingerprint
-    found: GrantWithState
+    grant_state: GrantWithState
     user: User
     apis: Sequence[ApiGeneration]
     is_current: bool
@@ -197,7 +197,7 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presented = None if parts is None else _find(tx, request, text, *parts)
     if presented is None:
         return _unknown()
-    found, grant = presented.found, presented.found.grant
+    found, grant = presented.grant_state, presented.grant_state.grant
     live = require_live(found.liveness, request.now)
     if problem := live or not_admitted(tx, request.client, grant.uid):
         return problem
@@ -214,12 +214,12 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     # Empty where the user allowed the API without a scope.
     if not scope <= allowed:
         return outside_scope(allowed)
-    wanted = _Wanted(api, scope)
+    wish = _Wanted(api, scope)
     if not presented.is_current:
-        return _not_current(tx, request, presented, wanted)
+        return _not_current(tx, request, presented, wish)
     if grant.refresh_expires_at is None or grant.refresh_expires_at <= request.now:
         return _idle(grant)
-    return _use(tx, request, presented, wanted)
+    return _use(tx, request, presented, wish)
 
 
 def _find(
@@ -244,9 +244,9 @@ def _find(
 
 
 def _use(
-    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
+    tx: Transaction, request: TokenRequest, presented: _Presented, wish: _Wanted
 ) -> Granted | Refusal:
-    grant, now = presented.found.grant, request.now
+    grant, now = presented.grant_state.grant, request.now
     until = min(later(now, request.policy.refresh_token_idle_lifetime), grant.expires_at)
     rotates = request.client.is_public or request.client.rotates_refresh_token
     if rotates:
@@ -258,7 +258,7 @@ def _use(
             successor=fingerprint_of(request.fingerprints, secret.reveal(), grant.id),
             sealed=seal_with(
                 presented.text,
-                f"{wanted.qualified}\n{successor.reveal()}".encode(),
+                f"{wish.qualified}\n{successor.reveal()}".encode(),
                 _place(grant),
                 request.fresh.random,
             ),
@@ -269,38 +269,38 @@ def _use(
         successor = Secret(presented.text)
         won = tx.grants.use(grant.id, presented.fingerprint, until, now)
     if not won:
-        return _lost(tx, request, presented, wanted)
-    granted = _grant_again(tx, request, presented, wanted, successor)
-    said = (granted.token_id, rotates, str(granted.scope), granted.api.identifier)
-    event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, *said)
+        return _lost(tx, request, presented, wish)
+    granted = _grant_again(tx, request, presented, wish, successor)
+    values = (granted.token_id, rotates, str(granted.scope), granted.api.identifier)
+    event = RefreshTokenUsed(grant.uid, grant.client_id, grant.id, *values)
     tx.events.add(event, now)
     return granted
 
 
 def _lost(
-    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
+    tx: Transaction, request: TokenRequest, presented: _Presented, wish: _Wanted
 ) -> Granted | Refusal:
     # A concurrent transaction rotated it first; read again, the token is now the previous one.
-    found = tx.grants.find(presented.found.grant.id)
+    found = tx.grants.find(presented.grant_state.grant.id)
     if found is None:
         return _unknown()
     if problem := require_live(found.liveness, request.now):
         return problem
-    return _not_current(tx, request, replace(presented, found=found), wanted)
+    return _not_current(tx, request, replace(presented, grant_state=found), wish)
 
 
 def _not_current(
-    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted
+    tx: Transaction, request: TokenRequest, presented: _Presented, wish: _Wanted
 ) -> Granted | Refusal:
-    grant, previous, now = presented.found.grant, presented.found.previous, request.now
+    grant, previous, now = presented.grant_state.grant, presented.grant_state.previous, request.now
     if (
         previous is not None
-        and _was_previous(presented.found, presented.fingerprint)
+        and _was_previous(presented.grant_state, presented.fingerprint)
         and now < _repeatable_until(request, grant, previous)
     ):
         opened = open_with(presented.text, previous.sealed, _place(grant))
         if opened is not None:
-            return _repeat(tx, request, presented, wanted, opened.decode())
+            return _repeat(tx, request, presented, wish, opened.decode())
     if tx.grants.revoke(grant.id, now, "refresh_token_reused"):
         tx.events.add(RefreshTokenReused(grant.client_id, grant.id), now)
         event = GrantRevoked(grant.uid, grant.client_id, grant.id, "refresh_token_reused")
@@ -331,21 +331,21 @@ def _was_previous(found: GrantWithState, fingerprint: Fingerprint) -> bool:
 
 
 def _repeat(
-    tx: Transaction, request: TokenRequest, presented: _Presented, wanted: _Wanted, opened: str
+    tx: Transaction, request: TokenRequest, presented: _Presented, wish: _Wanted, opened: str
 ) -> Granted | Refusal:
     first_scope, _, successor = opened.partition("\n")
-    if wanted.qualified != Scope(tuple(first_scope.split(" "))):
+    if wish.qualified != Scope(tuple(first_scope.split(" "))):
         return Refusal(
             ErrorCode.INVALID_GRANT,
             "the refresh token was just used with another scope or resource",
             "refresh_token.repeated_scope",
             first_scope,
-            str(wanted.qualified),
+            str(wish.qualified),
         )
-    grant = presented.found.grant
-    granted = _grant_again(tx, request, presented, wanted, Secret(successor))
-    said = (granted.token_id, granted.api.identifier)
-    event = RefreshTokenRepeated(grant.client_id, grant.id, *said)
+    grant = presented.grant_state.grant
+    granted = _grant_again(tx, request, presented, wish, Secret(successor))
+    values = (granted.token_id, granted.api.identifier)
+    event = RefreshTokenRepeated(grant.client_id, grant.id, *values)
     tx.events.add(event, request.now)
     return granted
 
@@ -354,37 +354,37 @@ def _grant_again(
     tx: Transaction,
     request: TokenRequest,
     presented: _Presented,
-    wanted: _Wanted,
+    wish: _Wanted,
     refresh_token: Secret,
 ) -> Granted:
-    grant = presented.found.grant
+    grant = presented.grant_state.grant
     return issue_access_token(
         tx,
         Issuing(
             client=request.client,
-            scope=wanted.scope,
-            api=wanted.api,
+            scope=wish.scope,
+            api=wish.api,
             claims=request.claims,
             draw=request.fresh.access,
-            lifetime=request.policy.lifetime_of(request.client, wanted.api),
+            lifetime=request.policy.lifetime_of(request.client, wish.api),
             now=request.now,
             user=presented.user,
             grant_id=grant.id,
             auth_time=grant.auth_time,
             ends_at=grant.expires_at,
             refresh_token=refresh_token,
-            identity=_identity(request, presented, wanted),
+            identity=_identity(request, presented, wish),
         ),
         request.fingerprints,
     )
 
 
-def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> SignInRecord | None:
+def _identity(request: TokenRequest, presented: _Presented, wish: _Wanted) -> SignInRecord | None:
     """Return the sign-in that began the grant (OpenID Connect Core section 12.2).
 
     None for a password that the app itself collected: that is not a sign-in here.
     """
-    grant = presented.found.grant
+    grant = presented.grant_state.grant
     if grant.grant_type == GrantTypeName.PASSWORD:
         return None
     return SignInRecord(
@@ -394,7 +394,7 @@ def _identity(request: TokenRequest, presented: _Presented, wanted: _Wanted) -> 
         methods=grant.methods,
         sid=grant.sid,
         claims=ClaimsRequest.parse(grant.claims),
-        scope=wanted.scope,
+        scope=wish.scope,
         with_scope_claims=request.client.has_scope_claims_in_id_token,
     )
 
@@ -437,10 +437,8 @@ GRANT_TYPE = GrantType(
     GrantTypeName.REFRESH_TOKEN.value,
     redeem,
     rules=GrantTypeRules(
-        option=FormOption(
-            "stays_connected",
-            translatable("Refresh tokens"),
-            translatable("The app stays connected; users do not have to sign in again every hour."),
+        label=translatable(
+            "Refresh tokens: the app stays connected; users do not have to sign in again every hour"
         )
     ),
 )

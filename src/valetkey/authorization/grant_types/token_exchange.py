@@ -62,8 +62,8 @@ async def prepare(request: TokenRequest, authenticate: Authenticate) -> TokenReq
             request.required(name)
             if request.required(f"{name}_type") != ACCESS_TOKEN_TYPE:
                 raise Refused(_invalid(f"{name}_type", ACCESS_TOKEN_TYPE, "another type"))
-    wanted = request.parameters.get("requested_token_type") or ACCESS_TOKEN_TYPE
-    if wanted != ACCESS_TOKEN_TYPE:
+    token_type = request.parameters.get("requested_token_type") or ACCESS_TOKEN_TYPE
+    if token_type != ACCESS_TOKEN_TYPE:
         raise Refused(_invalid("requested_token_type", ACCESS_TOKEN_TYPE, "another type"))
     reads = {
         name: await request.reader.read_by_value(token, request.now)
@@ -126,8 +126,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | IssuedAssertion 
         ),
         request.fingerprints,
     )
-    said = (granted.token_id, GRANT_TYPE.name, str(scope), api.identifier)
-    event = AccessTokenIssued(client.id, read.uid, read.grant_id, *said)
+    values = (granted.token_id, GRANT_TYPE.name, str(scope), api.identifier)
+    event = AccessTokenIssued(client.id, read.uid, read.grant_id, *values)
     tx.events.add(event, now)
     return granted
 

@@ -89,14 +89,14 @@ def keycloak(files: Sequence[Path], output: Path, *, force: bool, as_json: bool)
     for name, content in contents.items():
         _write(output / name, content)
     if as_json:
-        left = [{"what": each.what, "reason": each.reason} for each in made.left_out]
-        told = {kind: made.count(kind) for kind in ("clients", "groups")}
+        left = [{"what": each.item, "reason": each.reason} for each in made.left_out]
+        counts = {kind: made.count(kind) for kind in ("clients", "groups")}
         paths = [str(output / name) for name in contents]
         say.as_json(
             {
                 "realm": made.realm,
                 "users": len(made.users),
-                **told,
+                **counts,
                 "files": paths,
                 "left_out": left,
             }
@@ -160,7 +160,7 @@ def _print(made: Converted, output: Path, contents: dict[str, bytes]) -> None:
     if made.left_out:
         say.line()
         say.table(
-            ("LEFT OUT OR CHANGED", "REASON"), [(each.what, each.reason) for each in made.left_out]
+            ("LEFT OUT OR CHANGED", "REASON"), [(each.item, each.reason) for each in made.left_out]
         )
     say.line()
     for name in contents:
@@ -271,8 +271,8 @@ def _content(file: Path, settings: AccountSettings) -> bytes:
     with file.open("rb") as opened:
         content = opened.read(most + 1)
     if len(content) > most:
-        said = f"the file has more than {settings.import_size} MiB: split it"
-        raise OperatorError(said, "accounts.import_size")
+        reason = f"the file has more than {settings.import_size} MiB: split it"
+        raise OperatorError(reason, "accounts.import_size")
     return content
 
 
@@ -354,13 +354,13 @@ def _rows(file: Path) -> Iterator[_Found]:
         if row.state is RowState.FAULTY:
             yield _Found(row, reason=reasons_of(row.reason)[0])
             continue
-        wanted = decode(form.rows, row.data)
-        if isinstance(wanted, Reason):
-            yield _Found(row, reason=wanted)
-        elif fault := hash_fault(wanted):
+        imported = decode(form.rows, row.data)
+        if isinstance(imported, Reason):
+            yield _Found(row, reason=imported)
+        elif fault := hash_fault(imported):
             yield _Found(row, reason=fault)
         else:
-            text = wanted.password_hash
+            text = imported.password_hash
             yield _Found(row, read_hash(text).format if text else "")
 
 

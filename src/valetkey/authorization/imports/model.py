@@ -95,6 +95,7 @@ class ImportRow:
 class UserImportStarted(Event, frozen=True):
     """An import of `users` users began; each of them has a `user.registered` of its own."""
 
+    subject = "import:{import_id}"
     sentence = translatable("An import of users began: %(users)s.")
 
     affects_tokens: ClassVar[bool] = False
@@ -106,6 +107,7 @@ class UserImportStarted(Event, frozen=True):
 class UserImportFinished(Event, frozen=True):
     """An import of users ended; `created` accounts were created, `failed` were not."""
 
+    subject = "import:{import_id}"
     sentence = translatable("An import of users ended: %(created)s created, %(failed)s failed.")
 
     affects_tokens: ClassVar[bool] = False

@@ -109,7 +109,7 @@ class ImportRowList(ListMembers, frozen=True):
 
 
 class RowFilter(StrEnum):
-    """A filter of the rows."""
+    """Which rows of an import a list shows; `PROBLEMS` are those with a reason."""
 
     ALL = "all"
     PROBLEMS = "problems"
@@ -165,12 +165,12 @@ def start(tx: Transaction, call: Call) -> bool:
     state = _found(tx, call).state
     if state in {ImportState.IMPORTING, ImportState.FINISHED}:
         return False
-    said = (
+    reason = (
         "this import was stopped; upload the file again"
         if state is ImportState.STOPPED
         else "this file is still being checked; wait until the import's state is checked"
     )
-    raise Refused.because(ErrorCode.CONFLICT, said, "import.state")
+    raise Refused.because(ErrorCode.CONFLICT, reason, "import.state")
 
 
 def stop(tx: Transaction, call: Call) -> bool:

@@ -1,7 +1,6 @@
 """/admin/users/import: upload a file of users, review the check, import, and read the report."""
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -30,10 +29,24 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
+from valetkey.authorization.site.admin.input_fields import InputField
+from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related, read_activity
+from valetkey.authorization.site.admin.objects import (
+    Line,
+    LineButton,
+    Part,
+    badge,
+    code,
+    since,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.users.users import USERS
 from valetkey.authorization.site.page import Act, AnyPage, Download, Outcome, Page, SeeOther, Show
-from valetkey.authorization.storage.transaction import Store
 from valetkey.config.sections.people import AccountSettings
+from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 from valetkey.web.exchange import Pairs
 
@@ -50,90 +63,83 @@ _EVERY = 2
 _DECISIONS = {"import": ImportState.IMPORTING, "stop": ImportState.STOPPED}
 
 
-class ImportLine(Struct, frozen=True):
-    """One import in the list."""
-
-    file: str
-    state: str
-    since: When
-    url: str
-
-
-class ImportPage(Struct, frozen=True):
-    """The form for a file, and recent imports. Posts `csrf` and the file `file`."""
-
-    template: ClassVar[str] = "imports/import.html"
-
-    action: str
-    back: str
-    mebibytes: int
-    users: int
-    columns: tuple[str, ...]
-    recent: tuple[ImportLine, ...] = ()
-    #: The fault of the file.
-    fault: Reason | None = None
-
-
-class ProblemLine(Struct, frozen=True):
-    """A row of the file that gets no account, and the reason."""
-
-    line: int
-    username: str
-    email: str
-    reasons: tuple[Reason, ...]
-
-
-class ImportStatePage(Struct, frozen=True):
-    """One import: its progress, the result of the check, or the report.
-
-    Posts `csrf` and `decision`: `import` or `stop`.
-    """
-
-    template: ClassVar[str] = "imports/import_state.html"
-
-    action: str
-    back: str
-    file: str
-    state: str
-    is_running: bool
-    total: int
-    done: int
-    good: int
-    created: int
-    existing: int
-    faulty: int
-    problems: tuple[ProblemLine, ...]
-    report_url: str
+_TITLE = translatable("Import users")
+_STATES = {
+    ImportState.RECEIVING: badge(translatable("Uploading"), "note"),
+    ImportState.CHECKING: badge(translatable("Checking"), "note"),
+    ImportState.CHECKED: badge(translatable("Waiting for your decision"), "note"),
+    ImportState.IMPORTING: badge(translatable("Importing"), "note"),
+    ImportState.FINISHED: badge(translatable("Finished"), "good"),
+    ImportState.STOPPED: badge(translatable("Stopped")),
+}
+_FORMATS = translatable(
+    "CSV with a heading, a JSON array of objects, or NDJSON, in UTF-8: at most %(size)s MiB and"
+    " %(users)s users."
+)
+_CONTENT = (
+    Fact(
+        translatable("Example"),
+        (
+            code("username,email,name,password_hash"),
+            code("ada,ada@example.com,Ada Lovelace,$2b$12$Qf…"),
+        ),
+    ),
+    Fact(
+        translatable("What the file contains"),
+        (
+            words(
+                translatable(
+                    "%(username)s and %(email)s are required. Users whose username or email"
+                    " address exists are reported and never changed."
+                ),
+                username="username",
+                email="email",
+            ),
+            words(
+                translatable(
+                    "%(hash)s takes the hashes of most software, such as bcrypt, Argon2 and"
+                    " PBKDF2. Users without one set a password by email."
+                ),
+                hash="password_hash",
+            ),
+            words(
+                translatable("Email addresses count as verified unless %(verified)s is false."),
+                verified="email_verified",
+            ),
+            words(translatable("No email is sent to the users.")),
+        ),
+    ),
+)
+_ACCEPTED = (".csv", ".json", ".ndjson", "text/csv", "application/json", "application/x-ndjson")
 
 
 class ImportPages(Struct, frozen=True):
     """Import users from a file."""
 
-    store: Store
-    settings: AccountSettings
-    random: Callable[[int], bytes]
+    services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the upload, one import, and its report."""
         recent = administrator(Permission.USERS, recent=True)
         # A long import is watched for longer than a proof of identity is recent.
         anytime = administrator(Permission.USERS)
-        title = translatable("Import users")
         return (
             Page(
                 IMPORT,
                 recent,
                 self.show_form,
-                Act(self.upload, upload=self.settings.import_upload),
-                title=title,
+                Act(self.upload, upload=self.services.settings.accounts.import_upload),
+                title=_TITLE,
             ),
-            Page(ONE, anytime, self.show, Act(self.decide, requires=recent), title=title),
-            Page(REPORT, recent, self.report, title=title),
+            Page(ONE, anytime, self.show, Act(self.decide, requires=recent), title=_TITLE),
+            Page(REPORT, recent, self.report, title=_TITLE),
         )
 
     @property
     def _uploads(self) -> ImportUpload:
-        return ImportUpload(self.store, self.random, self.settings.import_users)
+        services = self.services
+        most = services.settings.accounts.import_users
+        return ImportUpload(services.store, services.random, most)
 
     async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the upload form and recent imports."""
@@ -155,7 +161,7 @@ class ImportPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the progress, the result of the check, or the report; reload while it is running."""
         import_id = request.arguments["import_id"]
-        found, counts, problems = await self.store.scan(
+        found, counts, problems = await self.services.store.scan(
             lambda tx: (
                 UserImports.of(tx).find(import_id),
                 UserImports.of(tx).counts(import_id),
@@ -164,24 +170,12 @@ class ImportPages(Struct, frozen=True):
         )
         if found is None:
             raise page_not_found()
-        address = _address(import_id)
-        headers: Pairs = (("refresh", f"{_EVERY}; url={address}"),)
-        page = ImportStatePage(
-            action=address,
-            back=IMPORT,
-            file=found.file,
-            state=found.state.value,
-            is_running=found.state.is_running,
-            total=found.total,
-            done=found.position,
-            good=counts.get(RowState.GOOD, 0),
-            created=counts.get(RowState.CREATED, 0),
-            existing=counts.get(RowState.EXISTS, 0),
-            faulty=counts.get(RowState.FAULTY, 0),
-            problems=tuple(_problem(each) for each in problems),
-            report_url=f"{address}/report",
-        )
-        return Show(page, headers=headers if found.state.is_running else ())
+        headers: Pairs = (("refresh", f"{_EVERY}; url={_address(import_id)}"),)
+        page = state_page(found, counts, problems)
+        if found.state.is_running:
+            return Show(page, headers=headers)
+        activity = await read_activity(self.services, request, f"import:{import_id}")
+        return Show(replace(page, activity=activity))
 
     async def decide(self, request: AdminRequest) -> Outcome:
         """Import the users, discard the file, or stop."""
@@ -195,42 +189,179 @@ class ImportPages(Struct, frozen=True):
     async def report(self, request: AdminRequest) -> Outcome:
         """Send the outcome of every row as CSV."""
         import_id = request.arguments["import_id"]
-        found = await self.store.read(lambda tx: UserImports.of(tx).find(import_id))
+        found = await self.services.store.read(lambda tx: UserImports.of(tx).find(import_id))
         if found is None or found.state.is_running:
             raise page_not_found()
         language = viewer_of(request.request, request.user).language
-        pieces = report(self.store, import_id, translations(language).gettext)
+        pieces = report(self.services.store, import_id, translations(language).gettext)
         return Download(f"{import_id}.csv", "text/csv; charset=utf-8", pieces=pieces)
 
     async def _form(self, request: AdminRequest, fault: Reason | None = None) -> Outcome:
-        recent, attributes = await self.store.scan(
+        recent, attributes = await self.services.store.scan(
             lambda tx: (UserImports.of(tx).recent(_RECENT), tx.attributes())
         )
-        page = ImportPage(
-            action=IMPORT,
-            back=USERS,
-            mebibytes=self.settings.import_size,
-            users=self.settings.import_users,
-            columns=(*COLUMNS, *(attribute_column(each.name) for each in attributes)),
-            recent=tuple(_line(each, request) for each in recent),
-            fault=fault,
+        page = import_form(
+            self.services.settings.accounts,
+            [each.name for each in attributes],
+            recent,
+            request.now,
+            fault,
         )
         return Show(page, _BAD_REQUEST if fault else 200)
+
+
+def import_form(
+    settings: AccountSettings,
+    attributes: Sequence[str],
+    recent: Sequence[UserImport],
+    now: Instant,
+    fault: Reason | None = None,
+) -> InputFormPage:
+    """Return the form for a file, with the `fault` of the one before, and recent imports."""
+    columns = (*COLUMNS, *(attribute_column(each) for each in attributes))
+    file = InputField(
+        "file",
+        translatable("File"),
+        translatable(
+            "The file is checked first and nothing is changed. You then see which users can be"
+            " imported, and decide."
+        ),
+        "file",
+        "",
+        required=True,
+        choices=tuple((each, each) for each in _ACCEPTED),
+        faulty=fault is not None,
+        must=fault,
+    )
+    formats = words(_FORMATS, size=settings.import_size, users=settings.import_users)
+    return InputFormPage(
+        IMPORT,
+        USERS,
+        translatable("Users"),
+        _TITLE,
+        translatable("Check the file"),
+        (file,),
+        facts=(Fact(translatable("Format"), (formats,)),),
+        details=(
+            *_CONTENT,
+            Fact(translatable("All columns"), (code(", ".join(columns)),)),
+        ),
+        related=(
+            Related(
+                "recent",
+                translatable("Recent imports"),
+                tuple(
+                    Line(
+                        _name(each),
+                        (_STATES[each.state],),
+                        (since(When(each.created_at, now)),),
+                    )
+                    for each in recent
+                ),
+                translatable("No imports yet"),
+            ),
+        ),
+    )
+
+
+def state_page(
+    found: UserImport, counts: Mapping[RowState, int], problems: Sequence[ImportRow]
+) -> ObjectPage:
+    """Return the page of an import: its progress, the result of the check, or the report."""
+    state, address = found.state, _address(found.id)
+    good, created = counts.get(RowState.GOOD, 0), counts.get(RowState.CREATED, 0)
+    others = (
+        (translatable("Already exist"), counts.get(RowState.EXISTS, 0)),
+        (translatable("With errors"), counts.get(RowState.FAULTY, 0)),
+    )
+    figures: tuple[tuple[str, int], ...] = ()
+    if state is ImportState.CHECKED:
+        figures = ((translatable("Can be imported"), good), *others)
+    elif state in {ImportState.IMPORTING, ImportState.FINISHED, ImportState.STOPPED}:
+        figures = ((translatable("Imported"), created), *others)
+    is_over = state in {ImportState.FINISHED, ImportState.STOPPED}
+    all_imported = state is ImportState.FINISHED and not problems
+    links: tuple[tuple[str, str, str], ...] = ()
+    if not state.is_running:
+        links = (("report", translatable("Download report"), f"{address}/report"),)
+    related: list[Related] = []
+    if decisions := tuple(_decisions(found, good)):
+        related.append(Related("decision", translatable("Decision"), decisions))
+    if problems and not state.is_running:
+        title = translatable("Not imported") if is_over else translatable("Will not be imported")
+        is_part = len(problems) < sum(count for _, count in others)
+        lines, hint = tuple(map(_problem, problems)), _MORE if is_part else ""
+        related.append(Related("problems", title, lines, hint=hint))
+    return ObjectPage(
+        IMPORT,
+        _TITLE,
+        found.file,
+        state=(_STATES[state],),
+        notes=_progress(found) if state.is_running else (),
+        done=translatable("All users of the file were imported.") if all_imported else "",
+        figures=figures,
+        links=links,
+        related=tuple(related),
+    )
+
+
+_MORE = translatable("These are the first ones; the report has all of them.")
+
+
+def _progress(found: UserImport) -> tuple[Part, ...]:
+    is_importing = found.state is ImportState.IMPORTING
+    label = translatable("Importing users") if is_importing else translatable("Checking users")
+    told = translatable(
+        "%(done)s of %(total)s users. The page updates automatically; you can leave it."
+    )
+    return (
+        Part("progress", label, {"total": found.total}, count=found.position),
+        words(told, done=found.position, total=found.total),
+    )
+
+
+def _decisions(found: UserImport, good: int) -> Iterator[Line]:
+    """Return what can be decided now, each with its button."""
+
+    def line(slug: str, decision: str, title: str, told: Part) -> Line:
+        fields = (("decision", decision),)
+        return Line(told, act=LineButton(_address(found.id), title, title, "", fields, slug))
+
+    if found.state is ImportState.CHECKED:
+        if good:
+            yield line(
+                "do",
+                "import",
+                translatable("Import users"),
+                words(translatable("Users that can be imported: %(number)s"), number=good),
+            )
+        nothing = translatable("Nothing has been changed so far. The file is deleted after a day.")
+        yield line("discard", "stop", translatable("Discard the file"), words(nothing))
+    elif found.state.is_running:
+        stay = translatable("Users who were imported stay.")
+        yield line("stop", "stop", translatable("Stop the import"), words(stay))
+
+
+def _problem(row: ImportRow) -> Line:
+    return Line(
+        text(row.username or row.email or "-"),
+        below=(
+            *((text(row.email),) if row.email else ()),
+            words(translatable("row %(row)s"), row=row.line),
+            *(Part("words", it.text, it.values, small=it.field) for it in reasons_of(row.reason)),
+        ),
+    )
+
+
+def _name(found: UserImport) -> Part:
+    url = _address(found.id)
+    return text(found.file, url) if found.file else words(translatable("File"), url=url)
 
 
 def _address(import_id: str) -> str:
     return f"{IMPORT}/{import_id}"
 
 
-def _line(found: UserImport, request: AdminRequest) -> ImportLine:
-    since = When(found.created_at, request.now)
-    return ImportLine(found.file, found.state.value, since, _address(found.id))
-
-
-def _problem(row: ImportRow) -> ProblemLine:
-    return ProblemLine(row.line, row.username, row.email, tuple(reasons_of(row.reason)))
-
-
 def console_pages(services: Services) -> tuple[AnyPage, ...]:
     """Return the pages of the console."""
-    return ImportPages(services.store, services.settings.accounts, services.random).pages()
+    return ImportPages(services).pages()

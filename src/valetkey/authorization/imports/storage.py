@@ -33,17 +33,17 @@ class UserImports(Struct, frozen=True):
         """Prevent another import from beginning until the commit. Call it before any other lock."""
         self.db.exclude(Lock.USER_IMPORTS)
 
-    def begin(self, wanted: UserImport, most: int) -> bool:
+    def begin(self, upload: UserImport, most: int) -> bool:
         """Create an import, after `exclude`. False if `most` others are not over."""
         row = self.db.row(
             "SELECT count(*) FROM user_imports WHERE state NOT IN ('finished', 'stopped')"
         )
         if row is not None and int(row[0]) >= most:
             return False
-        return _IMPORTS.run(self.db, "INSERT INTO user_imports (*) VALUES (*)", wanted) == 1
+        return _IMPORTS.run(self.db, "INSERT INTO user_imports (*) VALUES (*)", upload) == 1
 
     def find(self, import_id: str) -> UserImport | None:
-        """Return an import."""
+        """Return an import with this id, also one that has ended; None if there is none."""
         return _IMPORTS.find(self.db, "SELECT * FROM user_imports WHERE id = :id", id=import_id)
 
     def recent(self, limit: int) -> Sequence[UserImport]:

@@ -191,17 +191,17 @@ class CurrentBrand(Followed[Mapping[BrandField, str]]):
         if brand != self.current:
             self._show(brand)
 
-    def with_changes(self, said: Mapping[BrandField, str]) -> Brand:
+    def with_changes(self, brand_values: Mapping[BrandField, str]) -> Brand:
         """Return the brand of the settings with these parts changed."""
         base = self._base
         return replace(
             base,
-            name=said.get(BrandField.NAME, base.name),
-            accent=said.get(BrandField.ACCENT, base.accent),
-            logo_url=said.get(BrandField.LOGO_URL, base.logo_url),
-            logo_dark_url=said.get(BrandField.LOGO_DARK_URL, base.logo_dark_url),
-            terms_url=said.get(BrandField.TERMS_URL, base.terms_url),
-            privacy_url=said.get(BrandField.PRIVACY_URL, base.privacy_url),
+            name=brand_values.get(BrandField.NAME, base.name),
+            accent=brand_values.get(BrandField.ACCENT, base.accent),
+            logo_url=brand_values.get(BrandField.LOGO_URL, base.logo_url),
+            logo_dark_url=brand_values.get(BrandField.LOGO_DARK_URL, base.logo_dark_url),
+            terms_url=brand_values.get(BrandField.TERMS_URL, base.terms_url),
+            privacy_url=brand_values.get(BrandField.PRIVACY_URL, base.privacy_url),
         )
 
     def asset(self, path: str) -> Asset | None:

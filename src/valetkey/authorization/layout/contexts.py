@@ -150,7 +150,7 @@ HEIGHT = 100
 """Height of the drawing; each bar is 10 wide, including its gap."""
 
 RANGES = (7, 30, 90, 365)
-"""The numbers of days that a page offers."""
+"""The numbers of days that a page offers, all within the days that counts are kept."""
 
 _STEPS = (1, 2, 4, 6, 10)
 
@@ -210,16 +210,14 @@ class RangeChoice(Struct, frozen=True):
     is_current: bool
 
 
-def chosen_range(text: str | None, usual: int) -> int:
+def chosen_range(text: str | None, usual: int, offered: Sequence[int] = RANGES) -> int:
     """Return the range that the parameter `days` names, or `usual` if that is not offered."""
-    return next((each for each in RANGES if str(each) == text), usual)
+    return next((each for each in offered if str(each) == text), usual)
 
 
-def ranges(path: str, chosen: int, most: int) -> Sequence[RangeChoice]:
-    """Return the ranges up to `most` days as links to `path`."""
-    return [
-        RangeChoice(each, f"{path}?days={each}", each == chosen) for each in RANGES if each <= most
-    ]
+def ranges(path: str, chosen: int, offered: Sequence[int] = RANGES) -> Sequence[RangeChoice]:
+    """Return the ranges as links to `path`."""
+    return [RangeChoice(each, f"{path}?days={each}", each == chosen) for each in offered]
 
 
 if TYPE_CHECKING:

@@ -74,8 +74,8 @@ class _Catalog(NullTranslations):
         """Return the translation in the plural form for `n`."""
         forms = self._texts.get(msgid1, ())
         form = self._form(n)
-        said = forms[form] if form < len(forms) else ""
-        return said or super().ngettext(msgid1, msgid2, n)
+        translation = forms[form] if form < len(forms) else ""
+        return translation or super().ngettext(msgid1, msgid2, n)
 
 
 def _entry(block: str) -> dict[str, str]:
@@ -106,12 +106,12 @@ def accepted(header: str | None) -> tuple[str, ...]:
     """
     if header is None or len(header) > _LONGEST:
         return ()
-    wanted: list[tuple[float, str]] = []
+    weighted: list[tuple[float, str]] = []
     for part in header.split(",", _MOST)[:_MOST]:
         match = _RANGE.fullmatch(part.strip(" \t"))
         if match is not None and (quality := float(match[2] or "1")) > 0:
-            wanted.append((quality, match[1]))
-    return tuple(tag for _, tag in sorted(wanted, key=lambda one: -one[0]))
+            weighted.append((quality, match[1]))
+    return tuple(tag for _, tag in sorted(weighted, key=lambda one: -one[0]))
 
 
 def listed(ui_locales: str | None) -> tuple[str, ...]:
@@ -163,8 +163,8 @@ def number(value: int, language: Language) -> str:
 def day(iso: str, gettext: Callable[[str], str]) -> str:
     """Return the date 2026-11-21 in the format of the language: 21 Nov 2026."""
     when = date.fromisoformat(iso)
-    said = {"day": when.day, "month": gettext(MONTHS[when.month - 1]), "year": when.year}
-    return gettext(_DAY) % said
+    values = {"day": when.day, "month": gettext(MONTHS[when.month - 1]), "year": when.year}
+    return gettext(_DAY) % values
 
 
 def moment(exact: str, gettext: Callable[[str], str]) -> str:

@@ -22,6 +22,7 @@ from jinja2 import (
     TemplateNotFound,
 )
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.filters import do_mark_safe
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 from jinja2.nodes import (
     Call,
@@ -45,7 +46,7 @@ from valetkey.authorization.authentication.places import PLACES
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.assets import assets
 from valetkey.authorization.layout.brand import Brand
-from valetkey.authorization.layout.language import Language, day, moment, number
+from valetkey.authorization.layout.language import ENGLISH, Language, day, moment, number
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
 from valetkey.authorization.model.user import shown_email
@@ -110,12 +111,12 @@ class _Constants(NodeTransformer):
 
     def _translated(self, node: Call, text: str) -> Expr:
         # Texts of the catalogues may hold markup; what fills them is escaped.
-        said = self._gettext(text)
+        translation = self._gettext(text)
         if node.kwargs:
             filled = [Pair(Const(each.key), each.value) for each in node.kwargs]
-            return Mod(MarkSafe(Const(said)), Dict(filled))
+            return Mod(MarkSafe(Const(translation)), Dict(filled))
         try:
-            return MarkSafe(Const(said % {}))
+            return MarkSafe(Const(translation % {}))
         except (ValueError, KeyError, TypeError):
             # A percent sign that is no place to fill: the page that shows it says so.
             return node
@@ -248,6 +249,8 @@ _UNSEEN = dict.fromkeys(
     ]
 )
 _HAS_UNSEEN = re.compile(f"[{re.escape(''.join(map(chr, _UNSEEN)))}]").search
+# Screen readers read it as what it is (WCAG 2.2, 3.1.2).
+_ENGLISH = do_mark_safe('<span lang="en">{}</span>')
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -298,7 +301,7 @@ def render(
     `content_security_policy`. Raises UndefinedError if the template uses a name that the context
     does not have.
     """
-    said = {name: getattr(page, name) for name in page.__struct_fields__}
+    values = {name: getattr(page, name) for name in page.__struct_fields__}
     files = assets(brand)
     environment = environment_of(viewer.language, brand.theme)
     template = environment.get_template(page.template)
@@ -307,7 +310,7 @@ def render(
         environment,
         {
             **environment.globals,
-            **said,
+            **values,
             "brand": brand,
             "viewer": viewer,
             "assets": files,
@@ -455,7 +458,7 @@ def loader_of(theme: Theme | None) -> BaseLoader:
 @lru_cache(maxsize=1_024)  # themes of all issuers of the process, each in its languages
 def environment_of(language: Language, theme: Theme | None = None) -> Environment:
     """Return the environment of all templates in this language, with this theme."""
-    said = words(language, theme)
+    texts = words(language, theme)
     # Ours hold nothing that would have to be kept in; they are faster without.
     kind = Environment if theme is None else ImmutableSandboxedEnvironment
     environment = kind(
@@ -469,23 +472,33 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     )
     # A sentence is the same wherever its lines break.
     environment.policies["ext.i18n.trimmed"] = True
-    environment.code_generator_class = page_compiler(said.gettext)
+    environment.code_generator_class = page_compiler(texts.gettext)
     environment.filters["initial"] = initial
     environment.filters["initials"] = initials
     environment.filters["exact"] = exact
     environment.filters["shown_email"] = shown_email
-    environment.filters["sentence"] = sentence
 
     def translated(text: str) -> str:
         # The translation of the empty text is the header of the catalogue.
-        return said.gettext(text) if text else ""
+        return texts.gettext(text) if text else ""
 
+    def translated_or_english(text: str) -> str:
+        """Translate a text that may have been written for programs; mark it as English if so."""
+        found = translated(text)
+        return found if found != text or language is ENGLISH else _ENGLISH.format(text)
+
+    def sentence_of(text: str) -> str:
+        found = translated(text)
+        return sentence(found) if found != text else translated_or_english(sentence(text))
+
+    environment.filters["translated_or_english"] = translated_or_english
+    environment.filters["sentence"] = sentence_of
     # For sentences that are values: `_` would take a percent sign in them for a place to fill.
     environment.filters["translated"] = translated
     environment.filters["number"] = partial(number, language=language)
-    environment.filters["place"] = partial(PLACES.of, language=language.tag)
-    environment.filters["day"] = partial(day, gettext=said.gettext)
-    environment.filters["moment"] = partial(moment, gettext=said.gettext)
+    environment.filters["place"] = partial(PLACES.place_of, language=language.tag)
+    environment.filters["day"] = partial(day, gettext=texts.gettext)
+    environment.filters["moment"] = partial(moment, gettext=texts.gettext)
     environment.filters["https_only"] = https_only
     environment.filters["https_or_own"] = https_or_own
     environment.filters["own_path"] = own_path
@@ -494,6 +507,6 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     # The extension adds this method, which type checkers cannot see. `newstyle` escapes what is
     # put into a translated sentence.
     environment.install_gettext_translations(  # type: ignore[attr-defined]  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-        said, newstyle=True
+        texts, newstyle=True
     )
     return environment

@@ -150,9 +150,9 @@ def _languages(folder: Path) -> Iterator[Language]:
         except (OSError, UnicodeDecodeError, ValueError, IndexError, struct.error) as error:
             raise _wrong(file, f"it cannot be read: {error}") from error
         if file.stem not in ours:
-            said = about.get(file.stem, {})
-            direction = "rtl" if said.get("direction") == "rtl" else "ltr"
-            yield Language(file.stem, said.get("name", file.stem), direction)
+            description = about.get(file.stem, {})
+            direction = "rtl" if description.get("direction") == "rtl" else "ltr"
+            yield Language(file.stem, description.get("name", file.stem), direction)
 
 
 def _about(file: Path) -> Mapping[str, Mapping[str, str]]:

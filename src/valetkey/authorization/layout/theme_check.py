@@ -59,7 +59,7 @@ def check_theme(brand: Brand) -> None:
 
 @cache
 def page_kinds() -> tuple[type[PageContext], ...]:
-    """Return the context types of all pages."""
+    """Import every module of pages, and return the context types that they declare."""
     found: dict[str, type[PageContext]] = {}
     for tree in TREES.values():
         package = import_module(f"{_ABOVE}.{tree}")
@@ -89,11 +89,11 @@ def _is_struct(found: Any) -> bool:
 
 def _made(kind: Any, *, full: bool, depth: int) -> Any:
     hints = get_type_hints(kind)
-    said: dict[str, object] = {}
+    values: dict[str, object] = {}
     for field in fields(kind):
         if field.required or (full and depth <= _DEEPEST):
-            said[field.name] = _value(hints[field.name], full=full, depth=depth + 1)
-    return kind(**said)
+            values[field.name] = _value(hints[field.name], full=full, depth=depth + 1)
+    return kind(**values)
 
 
 _SIMPLE: Mapping[object, tuple[object, object]] = {

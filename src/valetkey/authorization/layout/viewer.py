@@ -101,11 +101,9 @@ def requested_languages_cookie(
 
 def requested_language(request: Request, languages: Sequence[Language], *, secure: bool) -> Pairs:
     """Keep the language of a page that was requested with `ui_locales` in its own URL."""
-    said = _in_query(request)
+    tag = _in_query(request)
     return (
-        requested_languages_cookie(" ".join(said), request, languages, secure=secure)
-        if said
-        else ()
+        requested_languages_cookie(" ".join(tag), request, languages, secure=secure) if tag else ()
     )
 
 
@@ -193,7 +191,7 @@ ANYBODY = Viewer()
 """An anonymous visitor."""
 
 
-class Configuration(Struct, frozen=True):
+class ServerConfiguration(Struct, frozen=True):
     """The configuration file of this server; `path` is "" where commands find it by themselves."""
 
     path: str = ""
@@ -210,17 +208,17 @@ class Configuration(Struct, frozen=True):
         return shlex.quote(self.path) if administers or self.is_local else "FILE"
 
 
-UNNAMED = Configuration()
+UNNAMED = ServerConfiguration()
 """No configuration has to be named."""
 
 
-def configuration_of(settings: Settings) -> Configuration:
+def configuration_of(settings: Settings) -> ServerConfiguration:
     """Return the configuration of a server with these settings and this working directory."""
     file = settings.source.file
     if file is None or file == Path.cwd() / USUAL_FILE:
         return UNNAMED
     host = urlsplit(settings.authorization.url).hostname or ""
-    return Configuration(str(file), is_loopback(host))
+    return ServerConfiguration(str(file), is_loopback(host))
 
 
 def viewer_of(
@@ -228,7 +226,7 @@ def viewer_of(
     user: User | None = None,
     *,
     languages: Sequence[Language] = LANGUAGES,
-    configuration: Configuration = UNNAMED,
+    configuration: ServerConfiguration = UNNAMED,
     develops: bool = False,
     picture: str = "",
 ) -> Viewer:

@@ -100,8 +100,8 @@ class ApiMetadata(Struct, frozen=True):
         ApiFieldRule(
             translatable("Scopes"),
             translatable(
-                "One per line: the name, a space, and the permission that it gives an app, such "
-                "as: calendar:read see your calendar"
+                "The name, such as calendar:read, and the permission that it gives an app, such "
+                "as: see your calendar"
             ),
             _SCOPES,
             help="Each scope with its description on the consent page, as JSON: "

@@ -122,13 +122,13 @@ class Field(Struct, frozen=True):
         """The name of the field in `Client`."""
         return self.rule.attribute or self.name
 
-    def of(self, metadata: object) -> Any:
+    def value_of(self, metadata: object) -> Any:
         """Return the value of the field in these `ClientMetadata`."""
         return getattr(getattr(metadata, self.part) if self.part else metadata, self.name)
 
     def recorded(self, metadata: object) -> Any:
         """Return the value of the field in these `ClientMetadata`, as a `Client` stores it."""
-        value = self.of(metadata)
+        value = self.value_of(metadata)
         match self.rule.kind:
             case FieldType.CHOICE if value and self.rule.enum:
                 return self.rule.enum(value)
@@ -321,7 +321,7 @@ OpenIdRegistration.NOTHING = OpenIdRegistration()
 
 
 class ProfileName(StrEnum):
-    """The profiles."""
+    """`MODERN` forbids the legacy grants, and parameters in the query, that `CLASSIC` allows."""
 
     CLASSIC = "classic"
     MODERN = "modern"
@@ -490,7 +490,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
     @property
     def profile(self) -> ProfileRules:
-        """Return the rules of its profile."""
+        """What the profile of this client requires and allows."""
         return PROFILES[self.profile_name]
 
     @property

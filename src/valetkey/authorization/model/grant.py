@@ -135,7 +135,7 @@ class CodePayload(Struct, frozen=True):
 
 
 class VoucherKind(StrEnum):
-    """The kinds of vouchers."""
+    """What a voucher, a secret that is redeemed once, is for."""
 
     CODE = "code"
     ASSERTION = "assertion"

@@ -63,8 +63,8 @@ def _type_of(field: Field) -> Any:
             return line
 
 
-def _shown_type(field: Field) -> Any:
-    """Return the type of a field in a response."""
+def value_type(field: Field) -> Any:
+    """Return the type of a field without its bounds, as in a response."""
     match field.rule.kind:
         case FieldType.FLAG:
             return bool
@@ -137,7 +137,7 @@ class ClientState(msgspec.Struct, frozen=True):
 
 ClientShown = msgspec.defstruct(
     "ClientShown",
-    [(field.name, _shown_type(field)) for field in _FIELDS],
+    [(field.name, value_type(field)) for field in _FIELDS],
     bases=(ClientState,),
     namespace={"__doc__": "A client: everything about it but its secrets."},
     frozen=True,
@@ -236,7 +236,7 @@ def shown(client: Client, now: Instant) -> msgspec.Struct:
     metadata = metadata_of(client)
     record = {
         "client_id": client.id,
-        **{field.name: field.of(metadata) for field in _FIELDS},
+        **{field.name: field.value_of(metadata) for field in _FIELDS},
         "authentication_method": client.authentication_method,
         "secrets": [SecretShown(s.id, s.expires_at, s.is_live(now)) for s in client.secrets],
         "self_registered": client.self_registered,
@@ -272,25 +272,26 @@ class LocalChange(Struct, frozen=True):
     values: Mapping[str, object]
 
 
-def wanted_metadata(wanted: object) -> ClientMetadata:
+def wanted_metadata(body: object) -> ClientMetadata:
     """Return the metadata of a `ClientWanted` or a `LocalRegistration`."""
-    if isinstance(wanted, LocalRegistration):
-        return wanted.metadata
-    return with_values(ClientMetadata(name=""), _declared_values(wanted))
+    if isinstance(body, LocalRegistration):
+        return body.metadata
+    return with_values(ClientMetadata(name=""), declared_values(body))
 
 
 def changed_metadata(client: Client, change: object) -> ClientMetadata:
     """Return the client's metadata after a `ClientChange` or a `LocalChange`."""
-    values = change.values if isinstance(change, LocalChange) else _declared_values(change)
+    values = change.values if isinstance(change, LocalChange) else declared_values(change)
     return with_values(metadata_of(client), values)
 
 
 def with_changes(metadata: ClientMetadata, change: object) -> ClientMetadata:
     """Return the metadata with the values of a `ClientChange`."""
-    return with_values(metadata, _declared_values(change))
+    return with_values(metadata, declared_values(change))
 
 
-def _declared_values(body: object) -> Mapping[str, object]:
+def declared_values(body: object) -> Mapping[str, object]:
+    """Return the values of the fields that the input has."""
     members = cast("msgspec.Struct", body)
     values = ((name, getattr(members, name)) for name in members.__struct_fields__)
     return {name: _plain(value) for name, value in values if value is not UNSET}

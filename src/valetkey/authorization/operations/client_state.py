@@ -428,8 +428,8 @@ def issue_secret(tx: Transaction, call: Call, client: Client) -> NewSecret:
 
     Refused (conflict) where two secrets work already, and for a client that uses none.
     """
-    wanted = call.input(SecretWanted).others_live
-    live = None if wanted is None else Lifetime(wanted)
+    body = call.input(SecretWanted).others_live
+    live = None if body is None else Lifetime(body)
     secret = call.new_secret(Prefix.CLIENT_SECRET)
     if faults := registrar(call).issue_secret(tx, client, secret, call.now, others_live=live):
         raise Refused.because(ErrorCode.CONFLICT, faults[0].detail, "admin.no_secret")
@@ -466,8 +466,8 @@ def end_grant(tx: Transaction, call: Call, client: Client) -> Result | Faults:
 def _with_grants(
     tx: Transaction, call: Call, client: Client, names: Collection[str]
 ) -> Result | Faults:
-    wanted = replace(metadata_of(client), grant_types=tuple(sorted(names)))
-    changed = registrar(call).change(tx, client, wanted, call.now)
+    metadata = replace(metadata_of(client), grant_types=tuple(sorted(names)))
+    changed = registrar(call).change(tx, client, metadata, call.now)
     if isinstance(changed, tuple):
         return changed
     record = shown(changed, call.now)

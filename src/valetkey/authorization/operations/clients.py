@@ -126,7 +126,7 @@ def _owners(tx: Transaction, client: Client) -> frozenset[Uid]:
 def list_clients(tx: Transaction, call: Call) -> Result:
     """List clients, newest first."""
     query = call.query
-    wanted = ClientFilter(
+    criteria = ClientFilter(
         text=query.get("q", ""),
         type=query.get("type"),
         profile=query.get("profile"),
@@ -135,7 +135,7 @@ def list_clients(tx: Transaction, call: Call) -> Result:
         self_registered=_flag(query, "self_registered"),
         legacy=_flag(query, "legacy"),
     )
-    found = search.search(tx, call.actor, wanted, place_of(query), limit_of(query))
+    found = search.search(tx, call.actor, criteria, place_of(query), limit_of(query))
     after = cursor(found.after)
     return Result(ClientList([summary(line) for line in found.lines], after or None), next=after)
 

@@ -13,6 +13,7 @@ from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.operations.operation import (
     PAGING,
     Call,
+    InvalidInput,
     Operation,
     QueryParameter,
     Result,
@@ -27,11 +28,13 @@ from valetkey.authorization.operations.server_records import (
     EventShown,
     RefusalShown,
 )
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.search import EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.web.exchange import Response
 
 _LATEST = 1 << 53
@@ -41,24 +44,27 @@ _MOMENT = {"type": "integer", "minimum": 0, "maximum": _LATEST}
 def shown(event: EventRecord) -> EventShown:
     """Return the event as the API shows it."""
     origin = event.origin or NOWHERE
-    return EventShown(
-        event.id,
-        event.at,
-        event.name,
-        event.client_id,
-        event.uid,
-        event.grant_id,
-        event.done_by,
-        msgspec.json.decode(event.data, type=dict[str, object]),
-        origin.address,
-        origin.shown_browser,
+    return converted(
+        EventShown,
+        event,
+        data=msgspec.json.decode(event.data, type=dict[str, object]),
+        ip_address=origin.address,
+        browser=origin.shown_browser,
     )
+
+
+def _narrowed(criteria: EventFilter, call: Call, outcome: str, subject: str) -> EventFilter:
+    kinds = call.services.kinds
+    about = audit.with_subject(criteria, subject, kinds)
+    if about is None:
+        raise InvalidInput([MetadataError("subject", audit.subject_rule(kinds))])
+    return audit.with_outcome(about, outcome, kinds)
 
 
 def list_events(tx: Transaction, call: Call) -> Result:
     """List events, newest first."""
     query = call.query
-    wanted = EventFilter(
+    criteria = EventFilter(
         uid=int(query["uid"]) if "uid" in query else None,
         client_id=query.get("client_id", ""),
         name=query.get("name", ""),
@@ -66,9 +72,9 @@ def list_events(tx: Transaction, call: Call) -> Result:
         since=Instant(int(query.get("since", "0"))),
         until=Instant(int(query.get("until", str(_LATEST)))),
     )
-    wanted = audit.with_outcome(wanted, query.get("outcome", ""), call.services.kinds)
+    criteria = _narrowed(criteria, call, query.get("outcome", ""), query.get("subject", ""))
     limit = limit_of(query)
-    found = audit.page(tx, call.actor, wanted, place_of(query), limit + 1)
+    found = audit.page(tx, call.actor, criteria, place_of(query), limit + 1)
     last = found[limit - 1] if len(found) > limit else None
     after = cursor(TimeCursor(last.at, last.id)) if last else ""
     return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
@@ -92,7 +98,7 @@ def read_refusal(tx: Transaction, call: Call) -> RefusalShown:
 async def export_events(call: Call) -> Result:
     """Export the events that the input selects, piece by piece."""
     body = call.input(CopyWanted)
-    wanted = EventFilter(
+    criteria = EventFilter(
         uid=body.uid,
         client_id=body.client_id,
         name=body.name,
@@ -100,7 +106,7 @@ async def export_events(call: Call) -> Result:
         since=Instant(body.since),
         until=Instant(body.until),
     )
-    wanted = audit.with_outcome(wanted, body.outcome, call.services.kinds)
+    criteria = _narrowed(criteria, call, body.outcome, body.subject)
     store = call.services.store
     await store.write(
         lambda tx: audit.begin_export(tx, call.actor, body.format, call.now),
@@ -111,7 +117,7 @@ async def export_events(call: Call) -> Result:
         ("content-disposition", f'attachment; filename="events.{body.format}"'),
         ("cache-control", "no-store"),
     )
-    body_parts = audit.export(store, call.actor, wanted, body.format)
+    body_parts = audit.export(store, call.actor, criteria, body.format)
     return Result(download=Response(200, b"", headers, body_parts))
 
 
@@ -149,7 +155,13 @@ def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
         QueryParameter(
             "outcome",
             "Of what failed, or of anything else.",
-            {"type": "string", "enum": [each.value for each in audit.Outcome]},
+            {"type": "string", "enum": [each.value for each in audit.EventOutcome]},
+        ),
+        QueryParameter(
+            "subject",
+            "About this object, such as `group:printers`, `user:17` or `client:web1`; or about any "
+            "of a kind, such as `group`.",
+            {"type": "string", "minLength": 1, "maxLength": 200},
         ),
         QueryParameter("since", "Not before this moment.", _MOMENT),
         QueryParameter("until", "Not after this moment.", _MOMENT),

@@ -116,8 +116,8 @@ LIST_GROUPS = Operation(
 
 def create_group(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create a group. Faults: the name is taken, or the parent is unknown or in a group itself."""
-    wanted = asdict(call.input(GroupWanted))
-    group = Group(id=call.new_id("gr"), created_at=call.now, **wanted)
+    values = asdict(call.input(GroupWanted))
+    group = Group(id=call.new_id("gr"), created_at=call.now, **values)
     return _shown(groups.create(tx, group, call.now))
 
 

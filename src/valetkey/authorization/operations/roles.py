@@ -63,6 +63,14 @@ ROLE_WORDS = {
 }
 """The names of the roles, translatable."""
 
+ROLE_ALLOWS = {
+    Role.OWNER: translatable("full access, including roles"),
+    Role.ADMINISTRATOR: translatable("manages users, apps, keys and settings"),
+    Role.SUPPORT: translatable("views everything and helps users recover their accounts"),
+    Role.AUDITOR: translatable("views everything, changes nothing"),
+}
+"""What each role allows, translatable."""
+
 
 _ONE = "/users/{uid}"
 
@@ -95,10 +103,17 @@ GIVE_ROLE = Operation(
         Button(
             "role",
             translatable("Change role"),
-            translatable("The user is notified by email. A role allows:"),
+            translatable("The user is notified by email."),
             translatable("The role is changed, and the user was notified."),
             shown_for=on(UserState),
-            fields=(ButtonField("role", translatable("Role"), _ROLES),),
+            fields=(
+                ButtonField(
+                    "role",
+                    translatable("Role"),
+                    _ROLES,
+                    {role.value: allowed for role, allowed in ROLE_ALLOWS.items()},
+                ),
+            ),
         ),
     ),
     commands=(

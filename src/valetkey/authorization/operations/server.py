@@ -8,7 +8,8 @@ from msgspec import UnsetType
 
 from valetkey.authorization.actions.admin import server
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.actions.admin.server import current_brand, overview
+from valetkey.authorization.actions.admin.server import current_brand, last_days, totals
+from valetkey.authorization.actions.inspection.machine import clock_of, own_database
 from valetkey.authorization.model.event.administration import (
     BrandChanged,
     SigningKeyRetired,
@@ -25,6 +26,7 @@ from valetkey.authorization.operations.operation import (
     Result,
     Upload,
     UploadedFile,
+    on,
     reads,
     tag_of,
     unchecked_write,
@@ -32,28 +34,32 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.server_records import (
     AmountShown,
+    BackupShown,
     BrandChange,
     BrandShown,
     DayShown,
     EmailQueueState,
     Keys,
     KeyShown,
+    NodeShown,
     OverviewShown,
     RotationWanted,
     TestSent,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.storage.signing_keys import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.sections.people import BrandField
 from valetkey.fetch.image import UnusableImage, banner
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.kernel.text import translatable
 
 
 def read_overview(tx: Transaction, call: Call) -> OverviewShown:
-    """Count users, clients and grants, and report the last days."""
-    found = overview(tx, call.actor, call.now)
+    """Count users, clients and grants; report the last days, the nodes and the last backup."""
+    now = totals(tx, call.actor, call.now)
     days = [
         DayShown(
             each.day,
@@ -63,30 +69,35 @@ def read_overview(tx: Transaction, call: Call) -> OverviewShown:
             each.sign_ins,
             each.failed_sign_ins,
         )
-        for each in found.days
+        for each in last_days(tx, call.actor, call.now)
     ]
-    people, clients, grants = found.people, found.clients, found.grants
     return OverviewShown(
-        AmountShown(people.count, people.more),
-        AmountShown(clients.count, clients.more),
-        AmountShown(grants.count, grants.more),
+        AmountShown(now.people.count, now.people.more),
+        AmountShown(now.clients.count, now.clients.more),
+        AmountShown(now.grants.count, now.grants.more),
         days,
+        _nodes(tx, call),
+        _backup(tx),
     )
+
+
+def _nodes(tx: Transaction, call: Call) -> list[NodeShown]:
+    now = clock_of(tx.db, own_database(call.services.settings), call.now)
+    return [converted(NodeShown, each, running=each.is_running(now)) for each in tx.nodes.list(now)]
+
+
+def _backup(tx: Transaction) -> BackupShown | None:
+    last = tx.backups.last()
+    if last is None:
+        return None
+    return converted(BackupShown, last, restored_since=not tx.backups.is_of_now(last))
 
 
 def list_keys(tx: Transaction, call: Call) -> Keys:
     """List the published signing keys."""
     return Keys(
         [
-            KeyShown(
-                each.kid,
-                each.algorithm,
-                each.state(call.now).value,
-                each.created_at,
-                each.activates_at,
-                each.retires_at,
-                each.removed_at,
-            )
+            converted(KeyShown, each, state=each.state(call.now).value)
             for each in server.signing_keys(tx, call.actor, call.now)
         ]
     )
@@ -94,8 +105,8 @@ def list_keys(tx: Transaction, call: Call) -> Keys:
 
 async def rotate_keys(call: Call) -> Result:
     """Rotate keys: once every verifier can know the next ones, or at once."""
-    wanted, ring = call.input(RotationWanted), call.services.keys
-    if wanted.algorithm is not None and wanted.algorithm not in ring.algorithms:
+    body, ring = call.input(RotationWanted), call.services.keys
+    if body.algorithm is not None and body.algorithm not in ring.algorithms:
         raise Refused.because(
             ErrorCode.CONFLICT,
             "this server has no keys of that algorithm: see tokens.signing_algorithms",
@@ -103,8 +114,8 @@ async def rotate_keys(call: Call) -> Result:
         )
     await ring.rotate(
         call.now,
-        at_once=wanted.at_once,
-        algorithm=wanted.algorithm,
+        at_once=body.at_once,
+        algorithm=body.algorithm,
         allowed=_allowed(call),
         done_by=call.actor.done_by,
     )
@@ -132,16 +143,16 @@ def read_brand(tx: Transaction, call: Call) -> Result:
 def change_brand(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Change the brand, if it is still as the caller saw it."""
     change, base = call.input(BrandChange), call.services.settings.brand
-    said: dict[BrandField, str | None] = {}
+    values: dict[BrandField, str | None] = {}
     for field in BrandField:
         value: str | UnsetType | None = getattr(change, field.value)
         if not isinstance(value, UnsetType):
-            said[field] = value
+            values[field] = value
     # Optimistic locking: two callers that saw the same brand take turns.
     tx.brand.take_turn()
     call.preconditions.check(_brand_result(current_brand(tx, base)).etag)
-    told = server.change_brand(tx, call.actor, base, said, call.now)
-    return told if isinstance(told, tuple) else _brand_result(told)
+    failure = server.change_brand(tx, call.actor, base, values, call.now)
+    return failure if isinstance(failure, tuple) else _brand_result(failure)
 
 
 LARGEST_LOGO = 2 * 1024 * 1024
@@ -274,7 +285,7 @@ WITHDRAW_KEY = Operation(
         Button(
             "withdraw",
             translatable("Withdraw key"),
-            translatable("Withdraw a key if it may have been compromised. Consequences:"),
+            translatable("Withdraw a key if it may have been compromised."),
             translatable("Key withdrawn. Tokens signed with it are no longer valid."),
             consequences=(
                 translatable(
@@ -287,6 +298,7 @@ WITHDRAW_KEY = Operation(
                 ),
                 translatable("This cannot be undone."),
             ),
+            shown_for=on(SigningKeyRecord),
             danger=True,
             irreversible=True,
         ),
@@ -381,7 +393,7 @@ SERVER = (
         "GET",
         "/overview",
         Permission.READ,
-        "Counts of users, clients and grants, and the last days",
+        "Counts of users, clients and grants, the last days, nodes and the last backup",
         reads(read_overview),
         output=OverviewShown,
         commands=(),

@@ -42,6 +42,7 @@ class EventShown(msgspec.Struct, frozen=True):
     """An event; `done_by` is its actor, such as `user 17` or `cli root`.
 
     `ip_address` and `browser` are those of its request, "" if unknown, not recorded or erased.
+    `subject` is the object it is about, such as `webhook:wh_1`, null if only a user or a client.
     """
 
     id: str
@@ -54,6 +55,7 @@ class EventShown(msgspec.Struct, frozen=True):
     data: dict[str, Anything]
     ip_address: str
     browser: str
+    subject: str | None
 
 
 class EventList(msgspec.Struct, frozen=True):
@@ -95,6 +97,7 @@ class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: _Text = ""
     done_by: _Text = ""
     outcome: Literal["", "success", "failure"] = ""
+    subject: _Text = ""
     since: Moment = 0
     until: Moment = 1 << 53
 
@@ -204,10 +207,38 @@ class DayShown(msgspec.Struct, frozen=True):
     failed_sign_ins: int
 
 
+class NodeShown(msgspec.Struct, frozen=True):
+    """A node: the machine, where it listens, and the time of its last heartbeat.
+
+    One that is not `running` was not stopped, and has not been seen for two minutes.
+    """
+
+    name: str
+    address: str
+    version: str
+    running: bool
+    started_at: Moment
+    seen_at: Moment
+
+
+class BackupShown(msgspec.Struct, frozen=True):
+    """The last backup that is known: by `valetkey database backup`, or recorded of another program.
+
+    `bytes` is 0 if unknown. `restored_since`: the database was restored after it.
+    """
+
+    kind: Literal["files", "recorded"]
+    bytes: int
+    finished_at: Moment
+    restored_since: bool
+
+
 class OverviewShown(msgspec.Struct, frozen=True):
-    """Current totals, and the counts of the last 30 days."""
+    """Current totals, the counts of the last 30 days, the nodes and the last backup."""
 
     people: AmountShown
     clients: AmountShown
     authorizations: AmountShown
     days: list[DayShown]
+    nodes: list[NodeShown]
+    backup: BackupShown | None

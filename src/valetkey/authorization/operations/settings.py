@@ -48,6 +48,7 @@ from valetkey.config.rules import InvalidValue
 from valetkey.config.settings import Origin, RegistrationMode, Settings
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.text import translatable
 
@@ -312,9 +313,9 @@ def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError,
     """Issue a registration token."""
     body = call.input(InvitationWanted)
     fresh = InvitationSecrets(call.new_id("in"), call.new_secret(Prefix.INVITATION))
-    wanted = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
+    invitation = WantedInvitation(body.note, body.uses, Lifetime(body.lifetime))
     key = call.services.fingerprints
-    made = tokens.invite(tx, call.actor, key, wanted, fresh, call.now)
+    made = tokens.invite(tx, call.actor, key, invitation, fresh, call.now)
     if isinstance(made, tuple):
         return made
     return InvitationMade(fresh.token.reveal(), _shown_invitation(made))
@@ -335,7 +336,7 @@ def withdraw_invitation(tx: Transaction, call: Call) -> None:
 
 
 def _shown_invitation(each: InitialAccessToken) -> InvitationShown:
-    return InvitationShown(each.id, each.note, each.uses_left, each.created_at, each.expires_at)
+    return converted(InvitationShown, each)
 
 
 INVITE = Operation(
@@ -371,7 +372,40 @@ WITHDRAW_INVITATION = Operation(
     writes(withdraw_invitation),
     status=204,
     event=InvitationWithdrawn,
+    buttons=(
+        Button(
+            "withdraw",
+            translatable("Withdraw invitation"),
+            translatable(
+                "No app can register itself with it any more. Apps registered with it are not "
+                "affected."
+            ),
+            translatable("Invitation withdrawn. Apps registered with it are not affected."),
+            shown_for=on(InvitationShown),
+        ),
+    ),
     commands=(Command("registration withdraw"),),
+)
+
+LIST_INVITATIONS = Operation(
+    "list_invitations",
+    "GET",
+    "/invitations",
+    Permission.READ,
+    "List registration tokens",
+    reads(list_invitations),
+    output=Invitations,
+    commands=(
+        Command(
+            columns=(
+                ("ID", "id"),
+                ("USES LEFT", "uses_left"),
+                ("UNTIL", "expires_at"),
+                ("NOTE", "note"),
+            ),
+            empty="There are no tokens. Next: valetkey registration invite --help",
+        ),
+    ),
 )
 
 REGISTRATION = (
@@ -384,26 +418,7 @@ REGISTRATION = (
         reads(read_registration),
         output=RegistrationShown,
     ),
-    Operation(
-        "list_invitations",
-        "GET",
-        "/invitations",
-        Permission.READ,
-        "List registration tokens",
-        reads(list_invitations),
-        output=Invitations,
-        commands=(
-            Command(
-                columns=(
-                    ("ID", "id"),
-                    ("USES LEFT", "uses_left"),
-                    ("UNTIL", "expires_at"),
-                    ("NOTE", "note"),
-                ),
-                empty="There are no tokens. Next: valetkey registration invite --help",
-            ),
-        ),
-    ),
+    LIST_INVITATIONS,
     INVITE,
     WITHDRAW_INVITATION,
 )

@@ -22,6 +22,7 @@ from valetkey.authorization.operations.operation import (
     Seconds,
     cursor,
     limit_of,
+    on,
     place_of,
     reads,
     unchecked_write,
@@ -30,6 +31,7 @@ from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.text import translatable
 
@@ -94,17 +96,7 @@ class CurrentToken(msgspec.Struct, frozen=True):
 
 def token_shown(token: ApiToken, now: Instant) -> TokenShown:
     """Return the record of a token in the API."""
-    return TokenShown(
-        token.id,
-        token.name,
-        token.uid,
-        sorted(token.permissions),
-        token.created_at,
-        token.expires_at,
-        token.last_used_at,
-        token.ended_at,
-        token.is_live(now),
-    )
+    return converted(TokenShown, token, works=token.is_live(now))
 
 
 def read_own_token(tx: Transaction, call: Call) -> CurrentToken:
@@ -136,16 +128,16 @@ def make_token(tx: Transaction, call: Call) -> NewToken | Faults:
 
 def make_user_token(tx: Transaction, call: Call) -> NewToken | Faults:
     """Issue a token in the name of a user with a role."""
-    wanted = call.input(UserTokenWanted)
-    return _issue(tx, call, wanted, Uid(wanted.uid))
+    body = call.input(UserTokenWanted)
+    return _issue(tx, call, body, Uid(body.uid))
 
 
 def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> NewToken | Faults:
     fresh = FreshToken(call.new_id("at"), call.new_secret(Prefix.API_TOKEN))
     names = tuple(each.value for each in body.permissions)
-    wanted = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
+    token = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
     key = call.services.fingerprints
-    made = tokens.issue(tx, call.actor, key, wanted, fresh, call.now)
+    made = tokens.issue(tx, call.actor, key, token, fresh, call.now)
     if isinstance(made, tuple):
         return made
     return NewToken(fresh.secret.reveal(), token_shown(made, call.now))
@@ -224,6 +216,7 @@ END_TOKEN = Operation(
             translatable("Token revoked."),
             danger=True,
             irreversible=True,
+            shown_for=on(TokenShown, lambda it: it.works),
         ),
     ),
     commands=(

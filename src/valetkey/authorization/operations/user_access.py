@@ -259,17 +259,17 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
     no email can be sent; invalid without an address while a change of it can be undone, because
     either address may be the attacker's.
     """
-    wanted, now = call.input(AccountSecured), call.now
+    body, now = call.input(AccountSecured), call.now
     if user.disabled_at is not None:
         raise Refused.because(
             ErrorCode.CONFLICT, translatable("the account must be enabled"), "admin.secure"
         )
     held_until = tx.users.email_held_until(user.uid)
-    if isinstance(wanted.email, UnsetType):
+    if isinstance(body.email, UnsetType):
         if held_until is not None and held_until > now:
             raise InvalidInput((_RECENT_EMAIL,))
-    elif ascii_email(wanted.email) != ascii_email(user.email):
-        _correct_email(tx, call, user, wanted.email)
+    elif ascii_email(body.email) != ascii_email(user.email):
+        _correct_email(tx, call, user, body.email)
     # Also where the address stays: the link that undoes its last change may be the attacker's.
     tx.users.release_email(user.uid)
     end_everything(tx, user, now, "account_secured")
@@ -283,7 +283,7 @@ def secure_account(tx: Transaction, call: Call, user: User) -> PasswordLinkIssue
     tx.events.add(UserSecured(user.uid), now)
     # Read again: a new generation began, to which the link must belong.
     secured = tx.users.find(user.uid) or user
-    return issue_link(tx, call, secured, wanted.password_link, EmailKind.ACCOUNT_SECURED)
+    return issue_link(tx, call, secured, body.password_link, EmailKind.ACCOUNT_SECURED)
 
 
 def _correct_email(tx: Transaction, call: Call, user: User, email: str) -> None:
@@ -303,9 +303,9 @@ SECURE = Operation(
     "Secure a compromised account: end all access, require a new password and a second factor",
     on_user(secure_account, but_oneself=True),
     description="Ends sessions, app access, consents, remembered browsers and API tokens. Removes "
-    "the password, passkeys, authenticator app, recovery codes and linked accounts. The link sets "
-    "a new password once, within 7 days. After the next sign-in the user must add a passkey or an "
-    "authenticator app before anything else.",
+    "the password, passkeys, authenticator app, recovery codes and linked accounts. The user gets "
+    "a link, by email or from you, that sets a new password once, within 7 days. After the next "
+    "sign-in they must add a passkey or an authenticator app before anything else.",
     input=AccountSecured,
     output=PasswordLinkIssued,
     error_statuses=(409,),
@@ -319,7 +319,10 @@ SECURE = Operation(
                 "For an account that someone else may have used. The user is signed out everywhere "
                 "and needs the link to set a new password."
             ),
-            translatable("The account is secured. The link sets a new password."),
+            translatable(
+                "The account is secured. The user receives an email with a link that sets a new "
+                "password."
+            ),
             shown_for=on(UserState, lambda it: it.user.disabled_at is None),
             consequences=(
                 translatable("Apps lose access, and ask for permission again."),
@@ -353,8 +356,8 @@ SECURE = Operation(
         Command(
             "user secure",
             example="--password-link email",
-            help="The link sets a new password once, within 7 days. Give --email if someone else "
-            "changed the address.",
+            help="The user gets a link that sets a new password once, within 7 days: by email, or "
+            "from you (--password-link show). Give --email if someone else changed the address.",
         ),
     ),
 )

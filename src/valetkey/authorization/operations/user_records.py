@@ -22,6 +22,7 @@ from valetkey.authorization.actions.users import (
 )
 from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
 from valetkey.authorization.operations.operation import Line, Moment, change_of
+from valetkey.kernel.replace import converted
 
 _GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
 _Groups = Annotated[
@@ -223,47 +224,17 @@ class UserState(Struct, frozen=True):
 def shown(user: User) -> UserShown:
     """Return the user as the API shows it."""
     claims, address = asdict(user.claims), asdict(user.claims.address)
-    return UserShown(
-        **{name: value for name, value in claims.items() if name != "address"},
-        address=PostalAddress(**{name: part for name, part in address.items() if part}),
-        uid=user.uid,
-        username=user.username,
-        email=user.email,
-        email_verified=user.email_verified_at is not None,
-        email_verified_at=user.email_verified_at,
-        name=user.name,
-        role=user.role,
-        develops=user.develops,
-        created_at=user.created_at,
-        changed_at=user.changed_at,
-        disabled_at=user.disabled_at,
-        factor_required_at=user.factor_required_at,
-    )
+    claims["address"] = PostalAddress(**{name: part for name, part in address.items() if part})
+    return converted(UserShown, user, email_verified=user.email_verified_at is not None, **claims)
 
 
 def read(details: UserDetails) -> UserRead:
     """Return the user with factors, sessions and connected apps."""
     return UserRead(
         shown(details.user),
-        [
-            FactorShown(each.kind, each.name, each.count, each.since, each.last_used_at)
-            for each in details.factors
-        ],
-        [
-            SessionShown(
-                each.id,
-                each.user_agent,
-                each.created_at,
-                each.last_seen_at,
-                each.signed_in_from,
-                each.last_seen_from,
-            )
-            for each in details.sessions
-        ],
-        [
-            UserAppShown(each.client.id, each.name, each.since, each.last_used_at)
-            for each in details.apps
-        ],
+        [converted(FactorShown, factor) for factor in details.factors],
+        [converted(SessionShown, session) for session in details.sessions],
+        [converted(UserAppShown, app, client_id=app.client.id) for app in details.apps],
     )
 
 
@@ -349,4 +320,4 @@ class GroupsWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def group_shown(group: Group) -> GroupShown:
     """Return the group as interfaces show it."""
-    return GroupShown(group.name, group.description, group.parent, group.created_at)
+    return converted(GroupShown, group)

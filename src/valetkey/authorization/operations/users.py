@@ -79,24 +79,24 @@ LINK_WORDS = {
 
 def create_user(tx: Transaction, call: Call) -> Result | tuple[MetadataError, ...]:
     """Create an account with its groups and its role; only commands give it a password."""
-    wanted = call.input(NewUser)
-    if wanted.role is not None:
+    body = call.input(NewUser)
+    if body.role is not None:
         require(tx, call.actor, Permission.ROLES)
-    uid = None if isinstance(wanted.uid, UnsetType) else wanted.uid
+    uid = None if isinstance(body.uid, UnsetType) else body.uid
     made = call.services.accounts.register(
-        tx, wanted_record(wanted), call.now, uid=uid, password_hash=call.password_hash
+        tx, wanted_record(body), call.now, uid=uid, password_hash=call.password_hash
     )
     if isinstance(made, tuple):
         return made
-    if faults := join_groups(tx, made, wanted.groups, call.now):
+    if faults := join_groups(tx, made, body.groups, call.now):
         # Raised, so that the account is rolled back.
         raise InvalidInput(faults)
-    if wanted.role is not None:
-        call.services.roles.give(tx, made, wanted.role, call.now)
+    if body.role is not None:
+        call.services.roles.give(tx, made, body.role, call.now)
     user = tx.users.find(made.uid) or made
     link = None
-    if wanted.password_link is not None:
-        link = issue_link(tx, call, user, wanted.password_link).password_link
+    if body.password_link is not None:
+        link = issue_link(tx, call, user, body.password_link).password_link
     record = shown(user)
     return Result(UserMade(record, link), etag=tag_of(record))
 
@@ -250,8 +250,8 @@ def list_users(tx: Transaction, call: Call) -> Result:
 def read_user(tx: Transaction, call: Call) -> Result:
     """Read one user."""
     idle = call.services.settings.sessions.idle
-    told = read(user_details(tx, call.actor, call.uid, idle, call.now))
-    return Result(told, etag=tag_of(told.record))
+    details = read(user_details(tx, call.actor, call.uid, idle, call.now))
+    return Result(details, etag=tag_of(details.record))
 
 
 def change_user(tx: Transaction, call: Call, user: User) -> Result | tuple[MetadataError, ...]:

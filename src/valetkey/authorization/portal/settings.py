@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, whole
+from valetkey.config.rules import SettingsGroup, whole
 from valetkey.kernel.text import translatable
 
 
@@ -29,7 +29,7 @@ class PortalProfile(StrEnum):
 class PortalSettings:
     """The developer portal."""
 
-    GROUP: ClassVar = Group.APPS
+    GROUP: ClassVar = SettingsGroup.APPS
     GUIDE: ClassVar = "how-to/apps/let-developers-register"
 
     who: Annotated[

@@ -245,16 +245,17 @@ def require_client(client: Client | None) -> Client:
 
 
 @dataclass(slots=True)
-class Draft:
+class RequestDraft:
     """An authorization request while it is checked.
 
-    `found` is the client that `client_id` names, None for none; `also` a return address beside its
-    redirect URIs, "" for none; `prompts` are the supported values of `prompt`, `targets` the APIs
-    that `resource` names. The other fields are set by the checks, and can be read after that only.
+    `found_client` is the client that `client_id` names, None for none; `also` a return address
+    beside its redirect URIs, "" for none; `prompts` are the supported values of `prompt`, `targets`
+    the APIs that `resource` names. The other fields are set by the checks, and can be read after
+    that only.
     """
 
     parameters: Mapping[str, str]
-    found: Client | None
+    found_client: Client | None
     prompts: Collection[Prompt]
     also: str = ""
     targets: tuple[Api, ...] | Refusal = ()
@@ -289,17 +290,17 @@ class Draft:
         )
 
 
-def check_client(draft: Draft) -> None:
+def check_client(draft: RequestDraft) -> None:
     """Require a registered client that is not disabled (RFC 6749 section 4.1.2.1)."""
-    draft.client = require_client(draft.found)
+    draft.client = require_client(draft.found_client)
 
 
-def check_redirect_uri(draft: Draft) -> None:
+def check_redirect_uri(draft: RequestDraft) -> None:
     """Require a registered redirect URI (RFC 6749 section 3.1.2, RFC 9700 section 2.1)."""
     draft.returns = verify_return_address(draft.parameters, draft.client, draft.also)
 
 
-def check_state(draft: Draft) -> None:
+def check_state(draft: RequestDraft) -> None:
     """Require a state that can be returned unchanged (RFC 6749 section 4.1.2)."""
     text = draft.parameters.get("state")
     if text is not None and draft.returns.state is None:
@@ -310,14 +311,14 @@ def check_state(draft: Draft) -> None:
         )
 
 
-def check_unsupported(draft: Draft) -> None:
+def check_unsupported(draft: RequestDraft) -> None:
     """Refuse the parameters that change the request's meaning (Core sections 3.1.2.6 and 6)."""
     for name, code in UNSUPPORTED.items():
         if name in draft.parameters:
             _refuse(f"{name} is not supported", f"{name}.unsupported", code)
 
 
-def check_response_type(draft: Draft) -> None:
+def check_response_type(draft: RequestDraft) -> None:
     """Require a registered response type (RFC 6749 section 3.1.1)."""
     text = draft.parameters.get("response_type")
     if text is None:
@@ -334,7 +335,7 @@ def check_response_type(draft: Draft) -> None:
     draft.response_type = response_type
 
 
-def check_response_mode(draft: Draft) -> None:
+def check_response_mode(draft: RequestDraft) -> None:
     """Require a response mode that the response type allows (Multiple Response Types 2.1)."""
     mode = draft.parameters.get("response_mode", draft.returns.mode.value)
     if mode != draft.returns.mode:
@@ -347,7 +348,7 @@ def check_response_mode(draft: Draft) -> None:
         )
 
 
-def check_permitted_type(draft: Draft) -> None:
+def check_permitted_type(draft: RequestDraft) -> None:
     """Require a response type that the client registered for (OpenID Registration section 2)."""
     client, response_type = draft.client, draft.response_type
     if not may_ask_for(client, response_type):
@@ -360,35 +361,35 @@ def check_permitted_type(draft: Draft) -> None:
         )
 
 
-def check_resource(draft: Draft) -> None:
+def check_resource(draft: RequestDraft) -> None:
     """Require APIs that exist and that this client may ask for (RFC 8707 section 2.1)."""
     if isinstance(draft.targets, Refusal):
         raise Refused(draft.targets)
     draft.apis = draft.targets
 
 
-def check_scope(draft: Draft) -> None:
+def check_scope(draft: RequestDraft) -> None:
     """Require a scope that users can allow this client (RFC 6749 section 3.3)."""
     # `redirect_uri` is required in an OpenID Connect request (Core section 3.1.2.1).
-    not_by_default = _NOTHING if draft.returns.given else _OPENID
+    not_by_default = _NOTHING if draft.returns.redirect_uri_given else _OPENID
     text = draft.parameters.get("scope", "")
     draft.scope = requested_scope(text, draft.client, draft.apis, not_by_default)
 
 
-def check_openid_scope(draft: Draft) -> None:
+def check_openid_scope(draft: RequestDraft) -> None:
     """Require `openid` in a request for an ID token (Core section 3.1.2.1)."""
     if draft.response_type.has_id_token and OPENID not in draft.scope:
         _refuse("an ID token needs the scope openid", "scope.openid", expected=OPENID)
 
 
-def check_offline_access(draft: Draft) -> None:
+def check_offline_access(draft: RequestDraft) -> None:
     """Ignore `offline_access` where no refresh token can be issued (Core section 11)."""
     if draft.response_type.has_code and draft.client.may_use(GrantTypeName.REFRESH_TOKEN):
         return
     draft.scope = (draft.scope - _OFFLINE) or draft.scope
 
 
-def check_nonce(draft: Draft) -> None:
+def check_nonce(draft: RequestDraft) -> None:
     """Require a nonce that binds the ID token to the request (Core 3.2.2.1 and 3.3.2.11)."""
     text = draft.parameters.get("nonce", "")
     if not text and draft.response_type.has_id_token:
@@ -401,7 +402,7 @@ def check_nonce(draft: Draft) -> None:
     draft.nonce = _bounded("nonce", text, LONGEST_NONCE)
 
 
-def check_pkce(draft: Draft) -> None:
+def check_pkce(draft: RequestDraft) -> None:
     """Require a code challenge where the client needs one (RFC 7636 section 4.4.1)."""
     # A confidential client may bind the code by `nonce` instead (RFC 9700 section 2.1.1).
     unbound = draft.client.profile.pkce_or_nonce and not (draft.nonce and OPENID in draft.scope)
@@ -412,7 +413,7 @@ def check_pkce(draft: Draft) -> None:
     )
 
 
-def check_prompt(draft: Draft) -> None:
+def check_prompt(draft: RequestDraft) -> None:
     """Require supported prompts, `none` by itself (Core section 3.1.2.1)."""
     text = draft.parameters.get("prompt", "")
     names = frozenset(text.split(" ", len(Prompt))) if text else frozenset[str]()
@@ -428,7 +429,7 @@ def check_prompt(draft: Draft) -> None:
         _refuse("prompt=none cannot be combined with another prompt", "prompt.none")
 
 
-def check_max_age(draft: Draft) -> None:
+def check_max_age(draft: RequestDraft) -> None:
     """Require a number of seconds; by default the client's `default_max_age` (Core 3.1.2.1)."""
     text, default = draft.parameters.get("max_age"), draft.client.openid.default_max_age
     if text is None:
@@ -439,13 +440,13 @@ def check_max_age(draft: Draft) -> None:
     draft.max_age = Lifetime(int(text))
 
 
-def check_login_hint(draft: Draft) -> None:
+def check_login_hint(draft: RequestDraft) -> None:
     """Bound what the sign-in page is filled in with (Core section 3.1.2.1)."""
     text = draft.parameters.get("login_hint", "")
     draft.login_hint = _bounded("login_hint", text, _LONGEST_HINT)
 
 
-def check_id_token_hint(draft: Draft) -> None:
+def check_id_token_hint(draft: RequestDraft) -> None:
     """Bound the ID token that says which user is meant (Core section 3.1.2.1)."""
     text = draft.parameters.get("id_token_hint", "")
     if len(text) > LONGEST_HINT:
@@ -457,7 +458,7 @@ def check_id_token_hint(draft: Draft) -> None:
     draft.id_token_hint = text
 
 
-def check_claims(draft: Draft) -> None:
+def check_claims(draft: RequestDraft) -> None:
     """Parse `claims`, which applies to requests with the `openid` scope only (Core 5.5)."""
     text = draft.parameters.get("claims", "") if OPENID in draft.scope else ""
     draft.claims = ClaimsRequest.parse(text)
@@ -471,25 +472,25 @@ def requested_scope(
     Without `scope`, the client's default and everything at the APIs. Refused with `invalid_scope`.
     """
     allowed = grantable(client, apis)
-    wanted = wanted_at(parse_requested(text), apis)
-    if not wanted:
+    scope = wanted_at(parse_requested(text), apis)
+    if not scope:
         # Clients register no default for APIs.
         default = (client.default_scope & allowed) or allowed
         default |= Scope(tuple([name for name in allowed if "#" in name]))
-        wanted = default - not_by_default
-    wanted = with_access(wanted, apis)
-    if OPENID in wanted and not wanted <= allowed:
+        scope = default - not_by_default
+    scope = with_access(scope, apis)
+    if OPENID in scope and not scope <= allowed:
         # Core section 3.1.2.1: names that no scope has are ignored; the response's `scope` tells.
-        wanted = Scope(tuple([name for name in wanted if name in allowed or exists(name, apis)]))
-    if not wanted or not wanted <= allowed:
+        scope = Scope(tuple([name for name in scope if name in allowed or exists(name, apis)]))
+    if not scope or not scope <= allowed:
         _refuse(
             "scope contains a scope that this app cannot request from users",
             "scope.wider",
             ErrorCode.INVALID_SCOPE,
             expected=str(plain(allowed)),
-            received=str(wanted - allowed)[:_SHOWN],
+            received=str(scope - allowed)[:_SHOWN],
         )
-    return wanted
+    return scope
 
 
 def _refuse(

@@ -134,12 +134,13 @@ _UNPOSTABLE = re.compile(r"[\x00\r\n]")
 class ReturnAddress(Struct, frozen=True):
     """The return address of the response: a registered redirect URI, the response mode, the state.
 
-    `given` says whether the request named the redirect URI. `state` is None if there was none or if
-    it cannot be returned unchanged: it is too long, or has line breaks and the mode is a form.
+    `redirect_uri_given` says whether the request named the redirect URI. `state` is None if there
+    was none or if it cannot be returned unchanged: it is too long, or has line breaks and the mode
+    is a form.
     """
 
     redirect_uri: str
-    given: bool
+    redirect_uri_given: bool
     mode: ResponseMode
     state: str | None
 

@@ -159,10 +159,12 @@ class ClaimsRequest(Struct, frozen=True):
             return ClaimsRequest.EMPTY
         if len(text) > LONGEST:
             _refuse("long", f"claims has more than {LONGEST} characters")
-        said = read_object(text.encode("utf-8", "surrogatepass"))
-        if said is None:
+        members = read_object(text.encode("utf-8", "surrogatepass"))
+        if members is None:
             _refuse("json", "claims must be a JSON object")
-        return ClaimsRequest(_claim_requests(said, "userinfo"), _claim_requests(said, "id_token"))
+        return ClaimsRequest(
+            _claim_requests(members, "userinfo"), _claim_requests(members, "id_token")
+        )
 
     @property
     def names(self) -> frozenset[str]:
@@ -192,12 +194,12 @@ class ClaimsRequest(Struct, frozen=True):
 
     def encode(self) -> str:
         """Encode for `parse`; "" if nothing is requested."""
-        said = {
+        members = {
             name: {claim: _spell(wish) for claim, wish in wishes.items()}
             for name, wishes in (("userinfo", self.userinfo), ("id_token", self.id_token))
             if wishes
         }
-        return msgspec.json.encode(said).decode() if said else ""
+        return msgspec.json.encode(members).decode() if members else ""
 
 
 ClaimsRequest.EMPTY = ClaimsRequest(MappingProxyType({}), MappingProxyType({}))
@@ -219,8 +221,8 @@ def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
     """Return the named claims that the user's record has."""
     found: dict[str, object] = {}
     for name, say in _VALUES.items():
-        if name in names and (said := say(user)) is not None:
-            found[name] = said
+        if name in names and (value := say(user)) is not None:
+            found[name] = value
     return found
 
 
@@ -240,11 +242,11 @@ def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
     return tuple(found)
 
 
-def acr_of(methods: Collection[str], wanted: Collection[str] = ()) -> str:
+def acr_of(methods: Collection[str], requested: Collection[str] = ()) -> str:
     """Return the class to report: the best of `wanted` that is met, otherwise the best met."""
     classes = acrs_of(methods)
     best = classes[0].value if classes else NO_ACR
-    return next((each.value for each in classes if each in wanted), best)
+    return next((each.value for each in classes if each in requested), best)
 
 
 def _text(name: str) -> Callable[[User], object]:
@@ -257,7 +259,7 @@ def _text(name: str) -> Callable[[User], object]:
 def _address(user: User) -> object:
     address = user.claims.address
     names = Address.__struct_fields__
-    return {name: said for name in names if (said := getattr(address, name))} or None
+    return {name: value for name in names if (value := getattr(address, name))} or None
 
 
 def _phone_verified(user: User) -> object:
@@ -282,8 +284,8 @@ _VALUES: Mapping[str, Callable[[User], object]] = {
 }
 
 
-def _claim_requests(said: Mapping[str, object], member: str) -> Mapping[str, ClaimRequest]:
-    wishes = said.get(member, {})
+def _claim_requests(members: Mapping[str, object], member: str) -> Mapping[str, ClaimRequest]:
+    wishes = members.get(member, {})
     if not isinstance(wishes, dict):
         _refuse(member, "the members userinfo and id_token of claims must be objects")
     named = cast("dict[str, object]", wishes)
@@ -296,12 +298,12 @@ def _claim_requests(said: Mapping[str, object], member: str) -> Mapping[str, Cla
     )
 
 
-def _claim_request(said: object) -> ClaimRequest:
-    if said is None:
+def _claim_request(request: object) -> ClaimRequest:
+    if request is None:
         return ClaimRequest()
-    if not isinstance(said, dict):
+    if not isinstance(request, dict):
         _refuse("claim", "claims must ask for each claim with null or with an object")
-    members = cast("dict[str, object]", said)
+    members = cast("dict[str, object]", request)
     essential, value, values = (
         members.get("essential", False),
         members.get("value", ""),
@@ -320,12 +322,12 @@ def _claim_request(said: object) -> ClaimRequest:
 def _spell(wish: ClaimRequest) -> dict[str, object] | None:
     if wish == _ANY:
         return None
-    said: dict[str, object] = {"essential": True} if wish.essential else {}
+    members: dict[str, object] = {"essential": True} if wish.essential else {}
     if wish.value:
-        said["value"] = wish.value
+        members["value"] = wish.value
     if wish.values:
-        said["values"] = list(wish.values)
-    return said
+        members["values"] = list(wish.values)
+    return members
 
 
 def _refuse(check: str, description: str) -> NoReturn:

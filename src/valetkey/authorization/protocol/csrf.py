@@ -20,7 +20,7 @@ def csrf_token(key: FingerprintKey, browser: str, purpose: str, *about: str) -> 
     `about` lists what else the form is bound to, such as the interaction and the session; no value
     may contain NUL.
     """
-    return key.of("csrf", "\0".join((purpose, browser, *about)))
+    return key.fingerprint("csrf", "\0".join((purpose, browser, *about)))
 
 
 def check_csrf_token(expected: str, presented: Sequence[str]) -> None:

@@ -146,11 +146,12 @@ class Ask(Struct, frozen=True):
 class Respond(Struct, frozen=True):
     """Grant the client what it requested, within `scope` and `claims`.
 
-    `claims` are individual claims that no scope includes; `asked` says whether the user was asked.
+    `claims` are individual claims that no scope includes; `user_was_asked` is whether the user saw
+    the consent page.
     """
 
     scope: Scope
-    asked: bool
+    user_was_asked: bool
     claims: frozenset[str] = frozenset()
 
 
@@ -277,7 +278,7 @@ def check_decision(at: Progress) -> Step | None:
     if at.state.allowed is None:
         return None
     claims = at.state.claims.intersection(at.request.single_claims)
-    return Respond(at.state.allowed & at.request.scope, asked=True, claims=claims)
+    return Respond(at.state.allowed & at.request.scope, user_was_asked=True, claims=claims)
 
 
 def check_consent(at: Progress) -> Step | None:
@@ -300,7 +301,7 @@ def check_assured_identity(at: Progress) -> Step | None:
 def respond(at: Progress) -> Step:
     """Respond with all of the request, to which the user consented before."""
     claims = frozenset(at.request.single_claims)
-    return Respond(at.request.scope, asked=False, claims=claims)
+    return Respond(at.request.scope, user_was_asked=False, claims=claims)
 
 
 def _covers(consent: Consent | None, request: AuthorizationRequest) -> bool:
@@ -349,8 +350,8 @@ def digest(request: AuthorizationRequest) -> bytes:
 
     It keeps an address short: a request may ask for hundreds of scopes with long names.
     """
-    asked = f"{request.scope}\n{' '.join(request.single_claims)}"
-    return hashlib.sha256(asked.encode()).digest()[:_DIGEST_BYTES]
+    content = f"{request.scope}\n{' '.join(request.single_claims)}"
+    return hashlib.sha256(content.encode()).digest()[:_DIGEST_BYTES]
 
 
 def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:

@@ -47,13 +47,13 @@ class LogoutRequest(Struct, frozen=True):
     state: str = ""
 
     @staticmethod
-    def of(said: Mapping[str, str]) -> "LogoutRequest":
+    def of(parameters: Mapping[str, str]) -> "LogoutRequest":
         """Return the request with these parameters."""
         return LogoutRequest(
-            id_token_hint=said.get("id_token_hint", ""),
-            client_id=said.get("client_id", ""),
-            post_logout_redirect_uri=said.get("post_logout_redirect_uri", ""),
-            state=said.get("state", ""),
+            id_token_hint=parameters.get("id_token_hint", ""),
+            client_id=parameters.get("client_id", ""),
+            post_logout_redirect_uri=parameters.get("post_logout_redirect_uri", ""),
+            state=parameters.get("state", ""),
         )
 
     @property
@@ -78,29 +78,29 @@ class LogoutDecision(Struct, frozen=True):
 
 
 def decide_logout(
-    asked: LogoutRequest, client: Client | None, *, hint_is_good: bool
+    logout_request: LogoutRequest, client: Client | None, *, hint_is_good: bool
 ) -> LogoutDecision:
     """Decide where the user goes after signing out.
 
     `client` is the only client the request names; None if it names none or several, or one that is
     not registered or is disabled. Whether someone is signed in is not decided here.
     """
-    wants = bool(asked.post_logout_redirect_uri)
-    if len(asked.named_clients) > 1:
+    wants = bool(logout_request.post_logout_redirect_uri)
+    if len(logout_request.named_clients) > 1:
         return LogoutDecision(None, "", NotRedirected.APP if wants else None)
-    if asked.id_token_hint and not hint_is_good:
+    if logout_request.id_token_hint and not hint_is_good:
         # Do not trust the other parameters of a request with a foreign token.
         return LogoutDecision(client, "", NotRedirected.HINT if wants else None)
     if client is None:
         return LogoutDecision(None, "", NotRedirected.UNKNOWN_APP if wants else None)
     if not wants:
         return LogoutDecision(client)
-    if asked.post_logout_redirect_uri not in client.openid.post_logout_redirect_uris:
+    if logout_request.post_logout_redirect_uri not in client.openid.post_logout_redirect_uris:
         return LogoutDecision(client, "", NotRedirected.ADDRESS)
-    if len(asked.state) > LONGEST_STATE or _CONTROL.search(asked.state):
+    if len(logout_request.state) > LONGEST_STATE or _CONTROL.search(logout_request.state):
         return LogoutDecision(client, "", NotRedirected.STATE)
-    state = (("state", asked.state),) if asked.state else ()
-    return LogoutDecision(client, append_query(asked.post_logout_redirect_uri, state))
+    state = (("state", logout_request.state),) if logout_request.state else ()
+    return LogoutDecision(client, append_query(logout_request.post_logout_redirect_uri, state))
 
 
 def session_state(client_id: str, origin: str, browser_state: str, salt: str) -> str:

@@ -104,7 +104,7 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
     usable = {"password": facts.password, "implicit": facts.implicit}
     grant_types = [name for name in facts.grant_types if usable.get(name, True)]
     types = [name for name in facts.response_types if facts.implicit or name == _CODE]
-    said: dict[str, object] = {
+    members: dict[str, object] = {
         "scopes_supported": list(facts.scopes),
         "response_types_supported": types,
         "response_modes_supported": list(facts.response_modes),
@@ -119,18 +119,18 @@ def _about_requests(facts: ServerFacts) -> dict[str, object]:
         "request_uri_parameter_supported": bool(facts.request_object_algorithms),
     }
     if facts.request_object_algorithms:
-        said["require_request_uri_registration"] = True
+        members["require_request_uri_registration"] = True
         unsigned = (_UNSIGNED,) if facts.unsigned_requests else ()
-        said["request_object_signing_alg_values_supported"] = [
+        members["request_object_signing_alg_values_supported"] = [
             *facts.request_object_algorithms,
             *unsigned,
         ]
-    return said
+    return members
 
 
 def _about_people(facts: ServerFacts) -> dict[str, object]:
     personal = (name for names in CLAIMS_OF.values() for name in names)
-    said: dict[str, object] = {
+    members: dict[str, object] = {
         "subject_types_supported": list(facts.subject_types),
         "acr_values_supported": [each.value for each in Acr],
         "claim_types_supported": ["normal"],
@@ -142,9 +142,9 @@ def _about_people(facts: ServerFacts) -> dict[str, object]:
     }
     if facts.encryption_algorithms:
         for kind in ("id_token", "userinfo"):
-            said[f"{kind}_encryption_alg_values_supported"] = list(facts.encryption_algorithms)
-            said[f"{kind}_encryption_enc_values_supported"] = list(facts.content_encryptions)
-    return said
+            members[f"{kind}_encryption_alg_values_supported"] = list(facts.encryption_algorithms)
+            members[f"{kind}_encryption_enc_values_supported"] = list(facts.content_encryptions)
+    return members
 
 
 def _about_clients(facts: ServerFacts) -> dict[str, object]:

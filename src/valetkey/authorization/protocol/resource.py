@@ -141,22 +141,22 @@ def with_access(scope: Scope, apis: Sequence[Api]) -> Scope:
     if not others:
         return scope
     owned = [(name, *unqualified(name)) for name in scope.names]
-    names = [name for name, _, said in owned if said]
-    at = {owner for _, owner, said in owned if said}
+    names = [name for name, _, scope_name in owned if scope_name]
+    at = {owner for _, owner, scope_name in owned if scope_name}
     bare = [api.access for api in others if api.id not in at]
     return scope if len(names) == len(owned) and not bare else Scope((*names, *bare))
 
 
-def covers(allowed: Scope, wanted: Scope) -> bool:
+def covers(allowed: Scope, requested: Scope) -> bool:
     """Return whether a consent to `allowed` includes `wanted`.
 
     A consent to one of an API's scopes includes the API itself.
     """
-    if wanted <= allowed:
+    if requested <= allowed:
         return True
     at = {unqualified(name)[0] for name in allowed}
-    owned = ((name, *unqualified(name)) for name in wanted.names)
-    return all(name in allowed or (not said and api in at) for name, api, said in owned)
+    owned = ((name, *unqualified(name)) for name in requested.names)
+    return all(name in allowed or (not scope_name and api in at) for name, api, scope_name in owned)
 
 
 def parse_requested(text: str) -> Scope:
@@ -273,9 +273,11 @@ def at(api: Api, granted: Scope) -> Scope:
         return Scope(tuple([name for name in granted if "#" not in name]))
     names: list[str] = []
     for name in granted:
-        owner, said = unqualified(name)
-        if (owner == api.id and said in api.scopes) or (not owner and name in IDENTITY_SCOPES):
-            names.append(said)
+        owner, scope_name = unqualified(name)
+        if (owner == api.id and scope_name in api.scopes) or (
+            not owner and name in IDENTITY_SCOPES
+        ):
+            names.append(scope_name)
     return Scope(tuple(names))
 
 
@@ -295,8 +297,8 @@ def _is_granted(api: Api, granted: Scope) -> bool:
     if api.is_default:
         return bool(at(api, granted))
     for name in granted.names:
-        owner, said = unqualified(name)
-        if owner == api.id and (not said or said in api.scopes):
+        owner, scope_name = unqualified(name)
+        if owner == api.id and (not scope_name or scope_name in api.scopes):
             return True
     return False
 

@@ -25,6 +25,7 @@ from valetkey.authorization.providers.storage import (
 from valetkey.authorization.storage.transaction import (
     Hooks,
     SignInMethods,
+    SubjectNames,
     Transaction,
     UpstreamClaims,
 )
@@ -86,9 +87,16 @@ def _trusted_issuers(parts: Parts) -> Mapping[str, TrustedIssuer]:
 
 def _hooks(settings: Settings) -> Hooks:
     of_settings = {each.id: each for each in settings.section(FederationSettings).providers}
+
+    def named(tx: Transaction, provider_id: str) -> tuple[str, str] | None:
+        stored = StoredProviders.of(tx).find(provider_id)
+        found = of_settings.get(provider_id) if stored is None else stored.settings
+        return None if found is None else (found.name or found.id, f"/admin/providers/{found.id}")
+
     return Hooks(
         user_deleted=(delete_of_user,),
         user_exported=(exported,),
+        subjects_named=(SubjectNames("provider", named),),
         sign_in_methods=(
             SignInMethods(lambda tx, uid: bool(Identities.of(tx).of_user(uid)), remove_added),
         ),

@@ -138,6 +138,7 @@ class IdentityUnlinked(ByUser, frozen=True):
 class ProviderCreated(Event, frozen=True):
     """A sign-in provider was added."""
 
+    subject = "provider:{provider_id}"
     sentence = translatable("The sign-in provider %(provider_id)s was added.")
 
     provider_id: str
@@ -147,6 +148,7 @@ class ProviderCreated(Event, frozen=True):
 class ProviderChanged(Event, frozen=True):
     """These properties of a sign-in provider were changed; a new client secret is never shown."""
 
+    subject = "provider:{provider_id}"
     sentence = translatable("The sign-in provider %(provider_id)s was changed: %(fields)s.")
 
     provider_id: str
@@ -156,6 +158,7 @@ class ProviderChanged(Event, frozen=True):
 class ProviderDisabled(Event, frozen=True):
     """A sign-in provider was disabled: users cannot sign in with it until it is enabled."""
 
+    subject = "provider:{provider_id}"
     sentence = translatable("The sign-in provider %(provider_id)s was disabled.")
 
     provider_id: str
@@ -164,6 +167,7 @@ class ProviderDisabled(Event, frozen=True):
 class ProviderEnabled(Event, frozen=True):
     """A sign-in provider was enabled again."""
 
+    subject = "provider:{provider_id}"
     sentence = translatable("The sign-in provider %(provider_id)s was enabled.")
 
     provider_id: str
@@ -172,6 +176,7 @@ class ProviderEnabled(Event, frozen=True):
 class ProviderRemoved(Event, frozen=True):
     """A sign-in provider was deleted; so many accounts were linked with it."""
 
+    subject = "provider:{provider_id}"
     sentence = translatable("The sign-in provider %(provider_id)s was deleted.")
 
     provider_id: str

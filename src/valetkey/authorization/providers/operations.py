@@ -1,7 +1,7 @@
 """Operations on sign-in providers: those of the configuration file are only shown."""
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -52,6 +52,7 @@ from valetkey.authorization.providers.settings import (
 from valetkey.authorization.providers.storage import StoredProviders
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted
 from valetkey.kernel.secret import to_base64url
 from valetkey.kernel.text import translatable
 
@@ -82,11 +83,6 @@ class ProviderShown(msgspec.Struct, frozen=True):
     origin: Literal["file", "stored"]
     state: Literal["enabled", "disabled", "hidden"]
     created_at: Moment | None = None
-
-
-_OF_SETTINGS = tuple(
-    name for name in ProviderShown.__struct_fields__ if name in ProviderSettings.__slots__
-)
 
 
 class ProviderList(msgspec.Struct, frozen=True):
@@ -207,14 +203,14 @@ def _callback(call: Call, provider_id: str) -> str:
 
 
 def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
-    values = {name: _as_shown(getattr(settings, name)) for name in _OF_SETTINGS}
-    return ProviderShown(
-        **values, redirect_uri=_callback(call, settings.id), origin="file", state="enabled"
+    return converted(
+        ProviderShown,
+        settings,
+        redirect_uri=_callback(call, settings.id),
+        origin="file",
+        state="enabled",
+        created_at=None,
     )
-
-
-def _as_shown(value: Any) -> Any:
-    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _stored(call: Call, provider: StoredProvider) -> ProviderShown:

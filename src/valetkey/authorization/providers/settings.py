@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, cast, get_args
 
 import msgspec
 
-from valetkey.config.rules import SECRET, Group, InvalidValue, Rule, quoted
+from valetkey.config.rules import SECRET, InvalidValue, Rule, SettingsGroup, quoted
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.url import parse_url
 
@@ -119,10 +119,10 @@ def _read(value: object) -> tuple[ProviderSettings, ...]:
 def _provider(value: object) -> ProviderSettings:
     if not isinstance(value, dict):
         raise InvalidValue(f"{quoted(value)} is not a table")
-    said = cast("dict[str, object]", value)
-    if unknown := said.keys() - set(ProviderSettings.__slots__):
+    table = cast("dict[str, object]", value)
+    if unknown := table.keys() - set(ProviderSettings.__slots__):
         raise InvalidValue(f"{quoted(min(unknown))} is not something a provider has")
-    provider_id, kind = _text(said, "id", ""), _kind(said)
+    provider_id, kind = _text(table, "id", ""), _kind(table)
     if _ID.fullmatch(provider_id) is None:
         wrong = f"the id {quoted(provider_id)} is not lower-case letters, digits and hyphens"
         raise InvalidValue(wrong)
@@ -130,7 +130,7 @@ def _provider(value: object) -> ProviderSettings:
     members = fields(ProviderSettings)
     defaults = {each.name: usual.get(each.name, each.default) for each in members}
     provider = ProviderSettings(
-        **{each.name: _read_member(said, each, defaults[each.name]) for each in members}
+        **{each.name: _read_member(table, each, defaults[each.name]) for each in members}
     )
     if not usable_issuer(provider.issuer):
         raise InvalidValue(f"the issuer of {quoted(provider_id)} is not an https address")
@@ -143,39 +143,39 @@ def _provider(value: object) -> ProviderSettings:
     return provider
 
 
-def _read_member(said: Mapping[str, object], member: Field[Any], default: object) -> Any:
+def _read_member(table: Mapping[str, object], member: Field[Any], default: object) -> Any:
     if member.type is ProviderKind:
-        return _kind(said)
+        return _kind(table)
     if member.type is bool:
-        return _flag(said, member.name, default=bool(default))
+        return _flag(table, member.name, default=bool(default))
     if member.type is str:
-        return _text(said, member.name, str(default))
-    return _names(said, member.name, LISTS[member.name])
+        return _text(table, member.name, str(default))
+    return _names(table, member.name, LISTS[member.name])
 
 
-def _text(said: Mapping[str, object], name: str, default: str) -> str:
-    value = said.get(name, default)
+def _text(table: Mapping[str, object], name: str, default: str) -> str:
+    value = table.get(name, default)
     if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
         raise InvalidValue(f"{name} is not a short text")
     return value
 
 
-def _kind(said: Mapping[str, object]) -> ProviderKind:
-    value = said.get("kind", ProviderKind.OPENID)
+def _kind(table: Mapping[str, object]) -> ProviderKind:
+    value = table.get("kind", ProviderKind.OPENID)
     if value not in tuple(ProviderKind):
         raise InvalidValue(f"the kind {quoted(value)} is unknown")
     return ProviderKind(cast("str", value))
 
 
-def _flag(said: Mapping[str, object], name: str, *, default: bool) -> bool:
-    value = said.get(name, default)
+def _flag(table: Mapping[str, object], name: str, *, default: bool) -> bool:
+    value = table.get(name, default)
     if not isinstance(value, bool):
         raise InvalidValue(f"{name} is neither true nor false")
     return value
 
 
-def _names(said: Mapping[str, object], member: str, names: Names) -> tuple[str, ...]:
-    value = said.get(member, [])
+def _names(table: Mapping[str, object], member: str, names: Names) -> tuple[str, ...]:
+    value = table.get(member, [])
     if not isinstance(value, list):
         raise InvalidValue(f"{member} is not a list")
     listed = cast("list[object]", value)
@@ -215,7 +215,7 @@ PROVIDERS = Rule(
 class FederationSettings:
     """Identity providers at which users may sign in: Google, GitHub, any OpenID provider."""
 
-    GROUP: ClassVar = Group.DIRECTORIES
+    GROUP: ClassVar = SettingsGroup.DIRECTORIES
     GUIDE: ClassVar = "how-to/people/sign-in-from-elsewhere"
     FILE_ONLY: ClassVar = frozenset({"providers", "secrets"})
 

@@ -45,7 +45,7 @@ class StoredProviders(Struct, frozen=True):
         return _PROVIDERS.all(self.db, "SELECT * FROM providers ORDER BY created_at, id")
 
     def find(self, provider_id: str) -> StoredProvider | None:
-        """Return the provider with this id."""
+        """Return the stored provider with this id; None also for one of the settings."""
         return _PROVIDERS.find(self.db, "SELECT * FROM providers WHERE id = :id", id=provider_id)
 
     def add(self, provider: StoredProvider) -> bool:

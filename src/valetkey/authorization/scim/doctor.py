@@ -7,8 +7,9 @@ from valetkey.authorization.actions.inspection.check import (
     Condition,
     DatabaseCheck,
     Findings,
+    Installation,
     Level,
-    Site,
+    RemedyButton,
 )
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.scim.storage import ScimCredentials
@@ -31,11 +32,19 @@ LEFT_OUT = Condition(
         "scim_values.ignored name the users and groups."
     ),
     page="how-to/people/provision-by-scim",
-    console=ADDRESSES["admin_events"],
+    console=f"{ADDRESSES['admin_events']}?name=scim_values.ignored",
+    remedy=RemedyButton(translatable("Show the ignored values")),
+)
+
+KEPT = Condition(
+    "scim_good",
+    Level.OK,
+    "directories",
+    translatable("All values that directories send are kept. Credentials: %(count)s."),
 )
 
 
-def directories(tx: Transaction, _: Site) -> Findings:
+def directories(tx: Transaction, _: Installation) -> Findings:
     """Count what directories send by SCIM and cannot be kept."""
     resources, counts = Counter[str](), dict[str, Counter[str]]()
     for each in ScimCredentials.of(tx).left_out(_MOST_LEFT_OUT):
@@ -43,11 +52,15 @@ def directories(tx: Transaction, _: Site) -> Findings:
         for name in each.attributes.split(", "):
             counts.setdefault(each.credential, Counter())[name] += each.count
     for directory, attributes in islice(counts.items(), _MOST_NAMED):
-        yield LEFT_OUT.found(
+        yield LEFT_OUT.finding(
             name=directory,
             count=resources[directory],
             attributes=", ".join(f"{n} ({k})" for n, k in attributes.most_common(_MOST_NAMED)),
         )
+    if not counts and (live := ScimCredentials.of(tx).usable(_MOST_LEFT_OUT)):
+        yield KEPT.finding(count=len(live))
 
 
-CHECKS = (DatabaseCheck("directories", directories, (LEFT_OUT,)),)
+CHECKS = (
+    DatabaseCheck("directories", directories, (LEFT_OUT, KEPT), translatable("Directories (SCIM)")),
+)

@@ -6,16 +6,16 @@ from valetkey.authorization.background.maintenance import BATCH
 from valetkey.authorization.feature import CommandGroup, EndpointParts, Feature
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.scim.doctor import CHECKS
-from valetkey.authorization.scim.model import EVENTS
 from valetkey.authorization.scim.operations import OPERATIONS
 from valetkey.authorization.scim.storage import (
+    EVENTS,
     ScimCredentials,
     delete_of_group,
     delete_of_user,
     directory_name,
     exported,
 )
-from valetkey.authorization.storage.transaction import Hooks
+from valetkey.authorization.storage.transaction import Hooks, SubjectNames, Transaction
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
@@ -32,6 +32,11 @@ def _endpoints(parts: EndpointParts) -> "tuple[Route, ...]":
     from valetkey.authorization.scim.endpoints.routes import routes  # noqa: PLC0415 - only servers
 
     return routes(parts.services, parts.server.decisions)
+
+
+def _named(tx: Transaction, credential_id: str) -> tuple[str, str] | None:
+    name = directory_name(tx, credential_id)
+    return (name, "/admin/scim") if name else None
 
 
 _COMMANDS = CommandGroup(
@@ -57,6 +62,7 @@ FEATURE = Feature(
         user_deleted=(delete_of_user,),
         group_deleted=(delete_of_group,),
         user_exported=(exported,),
+        subjects_named=(SubjectNames("scim", _named),),
         directory_named=(directory_name,),
     ),
     console=_console,

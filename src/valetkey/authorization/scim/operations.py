@@ -1,10 +1,19 @@
-"""Operations on the credentials of programs that provision users by SCIM."""
+"""Credentials of programs that provision users and groups by SCIM: issue, rotate, end, list."""
 
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct
 
-from valetkey.authorization.actions.admin.permissions import Permission
+from valetkey.authorization.actions.admin.permissions import (
+    NOTHING,
+    Actor,
+    ActorPermissions,
+    Permission,
+    require,
+    require_to_issue,
+)
+from valetkey.authorization.model.event.event import DoneBy, by_directory
 from valetkey.authorization.operations.client_state import SECRET_LIFETIMES
 from valetkey.authorization.operations.operation import (
     Button,
@@ -16,23 +25,96 @@ from valetkey.authorization.operations.operation import (
     Operation,
     Option,
     Result,
+    on,
     reads,
     unchecked_write,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.scim import rules as scim
-from valetkey.authorization.scim.model import (
+from valetkey.authorization.scim.storage import (
     ScimCredential,
     ScimCredentialEnded,
     ScimCredentialIssued,
     ScimCredentialRotated,
+    ScimCredentials,
 )
-from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.refusal import ErrorCode, Refused
-from valetkey.kernel.secret import Prefix
+from valetkey.kernel.replace import converted
+from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, well_formed
 from valetkey.kernel.text import translatable
+
+MOST = 20
+"""Maximum number of live credentials."""
+
+_PURPOSE = "scim token"
+
+
+class Provisioner(Struct, frozen=True):
+    """A program with a SCIM credential: it acts on users without a role, and on groups."""
+
+    credential_id: str
+
+    @property
+    def done_by(self) -> DoneBy:
+        """Return how events name the credential: `scim sc_…`."""
+        return by_directory(self.credential_id)
+
+    def permissions_in(self, tx: Transaction) -> ActorPermissions:
+        """Return `people` without a rank: no power over users with a role; nothing once ended."""
+        ScimCredentials.of(tx).hold()
+        credential = ScimCredentials.of(tx).find(self.credential_id)
+        if credential is None or credential.ended_at is not None:
+            return NOTHING
+        return ActorPermissions(None, frozenset({Permission.USERS}))
+
+
+def require_to_manage(tx: Transaction, actor: Actor) -> None:
+    """Require `keys` and `people`: a credential must not allow more than its issuer may do."""
+    require_to_issue(tx, actor, Permission.KEYS)
+    require(tx, actor, Permission.USERS)
+
+
+def issue(
+    tx: Transaction, key: FingerprintKey, credential: ScimCredential, token: Secret
+) -> tuple[MetadataError, ...]:
+    """Issue a credential with this token. Faults: there are too many."""
+    # Locked: parallel requests are counted one after the other.
+    tx.user_directory.take_turn()
+    if len(ScimCredentials.of(tx).usable(MOST)) >= MOST:
+        return (MetadataError("name", f"one of at most {MOST}: end another one first"),)
+    ScimCredentials.of(tx).issue(credential, key.fingerprint(_PURPOSE, token.reveal()))
+    tx.events.add(ScimCredentialIssued(credential.id), credential.created_at)
+    return ()
+
+
+def rotate(
+    tx: Transaction, key: FingerprintKey, id: str, token: Secret, keep: Lifetime, now: Instant
+) -> bool:
+    """Replace the token; the one before works for `keep` more seconds. False if it has ended."""
+    until = later(now, keep)
+    if not ScimCredentials.of(tx).rotate(id, key.fingerprint(_PURPOSE, token.reveal()), until, now):
+        return False
+    tx.events.add(ScimCredentialRotated(id, until), now)
+    return True
+
+
+def end(tx: Transaction, id: str, now: Instant) -> bool:
+    """End the credential; its tokens stop working at once. False if it has ended."""
+    if not ScimCredentials.of(tx).end(id, now):
+        return False
+    tx.events.add(ScimCredentialEnded(id), now)
+    return True
+
+
+def authenticate(
+    tx: Transaction, key: FingerprintKey, text: str, now: Instant
+) -> ScimCredential | None:
+    """Return the live credential of a token."""
+    if not well_formed(Prefix.SCIM_TOKEN, text):
+        return None
+    return ScimCredentials.of(tx).find_by_fingerprint(key.fingerprint(_PURPOSE, text), now)
+
 
 _ALL = "/scim-credentials"
 _ONE = f"{_ALL}/{{credential_id}}"
@@ -80,28 +162,28 @@ class ScimCredentialMade(msgspec.Struct, frozen=True):
 def list_scim_credentials(tx: Transaction, call: Call) -> ScimCredentialList:
     """List the SCIM credentials that work."""
     del call
-    return ScimCredentialList([_shown(each) for each in ScimCredentials.of(tx).live(scim.MOST)])
+    return ScimCredentialList([_shown(each) for each in ScimCredentials.of(tx).usable(MOST)])
 
 
 def create_scim_credential(
     tx: Transaction, call: Call
 ) -> ScimCredentialMade | tuple[MetadataError, ...]:
     """Issue a credential for a directory."""
-    scim.require_to_manage(tx, call.actor)
+    require_to_manage(tx, call.actor)
     name = call.input(ScimCredentialWanted).name
     credential = ScimCredential(call.new_id("sc"), name, call.now)
     token = call.new_secret(Prefix.SCIM_TOKEN)
-    if faults := scim.issue(tx, call.services.fingerprints, credential, token):
+    if faults := issue(tx, call.services.fingerprints, credential, token):
         return faults
     return ScimCredentialMade(token.reveal(), _shown(credential))
 
 
 def rotate_scim_credential(tx: Transaction, call: Call) -> ScimCredentialMade:
     """Replace the token of a credential. Refused: not found."""
-    scim.require_to_manage(tx, call.actor)
+    require_to_manage(tx, call.actor)
     named, key = call.named("credential_id"), call.services.fingerprints
     token, keep = call.new_secret(Prefix.SCIM_TOKEN), call.input(ScimRotation).previous_lives
-    rotated = scim.rotate(tx, key, named, token, Lifetime(keep), call.now)
+    rotated = rotate(tx, key, named, token, Lifetime(keep), call.now)
     credential = ScimCredentials.of(tx).find(named)
     if not rotated or credential is None:
         raise _no_such_credential()
@@ -112,20 +194,14 @@ def end_scim_credential(tx: Transaction, call: Call) -> Result:
     """End a credential. Refused: not found."""
     # First, as decision 0015 orders locks.
     ScimCredentials.of(tx).hold_alone()
-    scim.require_to_manage(tx, call.actor)
-    if not scim.end(tx, call.named("credential_id"), call.now):
+    require_to_manage(tx, call.actor)
+    if not end(tx, call.named("credential_id"), call.now):
         raise _no_such_credential()
     return Result()
 
 
 def _shown(credential: ScimCredential) -> ScimCredentialShown:
-    return ScimCredentialShown(
-        credential.id,
-        credential.name,
-        credential.created_at,
-        credential.rotated_at,
-        credential.last_used_at,
-    )
+    return converted(ScimCredentialShown, credential)
 
 
 def _no_such_credential() -> Refused:
@@ -200,6 +276,7 @@ ROTATE_SCIM_CREDENTIAL = Operation(
             translatable("Rotate token"),
             translatable("Creates a new token, which is shown only once."),
             translatable("The token is rotated."),
+            shown_for=on(ScimCredentialShown),
             fields=(
                 ButtonField(
                     "previous_lives",
@@ -240,6 +317,7 @@ END_SCIM_CREDENTIAL = Operation(
                 "once. Users and groups that it created stay. This cannot be undone."
             ),
             translatable("The credential is revoked."),
+            shown_for=on(ScimCredentialShown),
             danger=True,
             irreversible=True,
         ),

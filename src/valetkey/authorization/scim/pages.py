@@ -1,6 +1,7 @@
 """/admin/scim: credentials of directories that provision users by SCIM."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -26,6 +27,18 @@ from valetkey.authorization.site.admin.administrator import (
 from valetkey.authorization.site.admin.confirm import Buttons, Confirmed, Subject, confirmation
 from valetkey.authorization.site.admin.input_fields import Words
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.object_page import ObjectPage, facts, read_activity
+from valetkey.authorization.site.admin.objects import (
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    code,
+    since,
+    since_or_none,
+    unsorted,
+    words,
+)
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
@@ -39,7 +52,8 @@ from valetkey.web.body import Form
 
 SCIM = "/admin/scim"
 NEW = "/admin/scim/new"
-ACT = "/admin/scim/{credential_id}/{act}"
+CREDENTIAL = "/admin/scim/{credential_id}"
+ACT = f"{CREDENTIAL}/{{act}}"
 _ENDPOINT = "/scim/v2"
 
 _BUTTONS = Buttons.below("/scim-credentials/{credential_id}", of=OPERATIONS)
@@ -49,31 +63,28 @@ _WORDS: Words = {
 }
 
 
-class ScimLine(Struct, frozen=True):
-    """One credential; the URLs are "" if the role may not change it."""
-
-    id: str
-    name: str
-    since: When
-    rotated: When | None
-    last_used: When | None
-    rotate_url: str
-    end_url: str
-
-
-class ScimPage(Struct, frozen=True):
-    """The live credentials, oldest first."""
-
-    template: ClassVar[str] = "scim/scim.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    listed: tuple[ScimLine, ...]
-    #: The URL that a directory is given.
-    endpoint: str
-    #: False if the setting scim.enabled is off.
-    enabled: bool
-    new_url: str
-    done: str = ""
+_LIST = ListDeclaration(
+    SCIM,
+    ListWords(
+        caption=_TITLE,
+        new=translatable("New credential"),
+        empty_title=translatable("No credentials yet"),
+        empty_text=translatable("Create a separate credential for each directory."),
+        lead=translatable(
+            "A directory such as Okta or Microsoft Entra creates, changes and disables users"
+            " and groups here by SCIM 2.0."
+        ),
+    ),
+    unsorted(
+        translatable("Name"),
+        translatable("Last used"),
+        translatable("Since"),
+    ),
+    new_url=NEW,
+)
+_DISABLED = translatable(
+    "SCIM is disabled: credentials do not work until scim.enabled is set in the settings."
+)
 
 
 def scim_token_page(name: str, token: str, endpoint: str) -> NewSecretPage:
@@ -107,7 +118,7 @@ class ScimPages(Struct, frozen=True):
             Page(
                 SCIM,
                 administrator(),
-                self.show,
+                self.list,
                 title=_TITLE,
                 nav=PEOPLE,
                 docs="how-to/people/provision-by-scim.html",
@@ -125,6 +136,7 @@ class ScimPages(Struct, frozen=True):
                 self._made,
                 submit=translatable("Create credential"),
             ).page(),
+            Page(CREDENTIAL, administrator(), self.show),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),
         )
 
@@ -132,15 +144,40 @@ class ScimPages(Struct, frozen=True):
     def _endpoint(self) -> str:
         return f"{self.services.settings.authorization.url.rstrip('/')}{_ENDPOINT}"
 
-    async def show(self, request: AdminRequest) -> Outcome:
-        """Show the SCIM credentials."""
-        may = request.permissions.allow(Permission.KEYS)
-        page = ScimPage(
-            listed=tuple(_line(each, request.now, may=may) for each in await self._found(request)),
-            endpoint=self._endpoint,
-            enabled=self.services.settings.section(ScimSettings).enabled,
-            new_url=NEW if may else "",
+    @property
+    def _notes(self) -> tuple[Part, ...]:
+        is_enabled = self.services.settings.section(ScimSettings).enabled
+        return () if is_enabled else (words(_DISABLED),)
+
+    async def list(self, request: AdminRequest) -> Outcome:
+        """Show the SCIM credentials, oldest first."""
+        page = _LIST.whole(
+            [_row(each, request.now) for each in await self._listed(request)],
+            may=request.permissions.allow(Permission.KEYS),
             done=_BUTTONS.done(request.query.get("done")),
+            notes=self._notes,
+        )
+        return Show(page)
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Show one credential, and the URL that its directory is given."""
+        found, now = await self._found(request), request.now
+        page = ObjectPage(
+            SCIM,
+            _TITLE,
+            found.name,
+            notes=self._notes,
+            facts=facts(
+                (
+                    (translatable("SCIM URL"), Part("copy", self._endpoint, small="endpoint")),
+                    (translatable("ID"), Part("copy", found.id, small="credential-id")),
+                    (translatable("Created"), since(When(Instant(found.created_at), now))),
+                    (translatable("Rotated"), since_or_none(found.rotated_at, now)),
+                    (translatable("Last used"), _last_used(found, now)),
+                )
+            ),
+            actions=_BUTTONS.offers(found, request.permissions, _at(found.id)),
+            activity=await read_activity(self.services, request, f"scim:{found.id}"),
         )
         return Show(page)
 
@@ -151,12 +188,8 @@ class ScimPages(Struct, frozen=True):
         return self._token(made)
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
-        wanted = request.arguments["credential_id"]
-        found = next((it for it in await self._found(request) if it.id == wanted), None)
-        if found is None:
-            raise page_not_found()
-        values = {"previous_lives": "86400"}
-        return Subject(SCIM, found.name, (found.id,), values=values, above=_TITLE)
+        found = await self._found(request)
+        return Subject(_at(found.id), found.name, (found.id,), values={"previous_lives": "86400"})
 
     async def _finish(
         self, _request: AdminRequest, confirmed: Confirmed, result: object
@@ -168,19 +201,27 @@ class ScimPages(Struct, frozen=True):
     def _token(self, made: ScimCredentialMade) -> Outcome:
         return Show(scim_token_page(made.record.name, made.token, self._endpoint))
 
-    async def _found(self, request: AdminRequest) -> list[ScimCredentialShown]:
+    async def _found(self, request: AdminRequest) -> ScimCredentialShown:
+        credential_id = request.arguments["credential_id"]
+        found = next((it for it in await self._listed(request) if it.id == credential_id), None)
+        if found is None:
+            raise page_not_found()
+        return found
+
+    async def _listed(self, request: AdminRequest) -> Sequence[ScimCredentialShown]:
         call = call_of(self.services, LIST_SCIM_CREDENTIALS, request.actor, request.now)
         return (await value_of(call, ScimCredentialList)).items
 
 
-def _line(credential: ScimCredentialShown, now: Instant, *, may: bool) -> ScimLine:
-    rotated, used = credential.rotated_at, credential.last_used_at
-    return ScimLine(
-        id=credential.id,
-        name=credential.name,
-        since=When(Instant(credential.created_at), now),
-        rotated=None if rotated is None else When(Instant(rotated), now),
-        last_used=None if used is None else When(Instant(used), now),
-        rotate_url=f"{SCIM}/{credential.id}/rotate" if may else "",
-        end_url=f"{SCIM}/{credential.id}/end" if may else "",
-    )
+def _at(credential_id: str) -> str:
+    return f"{SCIM}/{quote(credential_id, safe='')}"
+
+
+def _last_used(credential: ScimCredentialShown, now: Instant) -> Part:
+    return since_or_none(credential.last_used_at, now) or words(translatable("Never used"))
+
+
+def _row(credential: ScimCredentialShown, now: Instant) -> Row:
+    created = since(When(Instant(credential.created_at), now))
+    cells = (_last_used(credential, now),), (created,)
+    return Row(credential.id, credential.name, _at(credential.id), cells, (code(credential.id),))

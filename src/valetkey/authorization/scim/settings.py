@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, whole
+from valetkey.config.rules import SettingsGroup, whole
 
 
 @dataclass(frozen=True, slots=True)
 class ScimSettings:
     """Provisioning of users and groups by a directory (SCIM 2.0, RFC 7644)."""
 
-    GROUP: ClassVar = Group.DIRECTORIES
+    GROUP: ClassVar = SettingsGroup.DIRECTORIES
     GUIDE: ClassVar = "how-to/people/provision-by-scim"
 
     enabled: Annotated[bool, rules.FLAG, "Let directories provision users and groups"] = False
@@ -19,7 +19,10 @@ class ScimSettings:
     change, disable and delete every user without a role, and every group."""
 
     requests_per_minute: Annotated[
-        int, whole(1, 1_000_000, "requests a minute"), "Requests of one directory", Group.LIMITS
+        int,
+        whole(1, 1_000_000, "requests a minute"),
+        "Requests of one directory",
+        SettingsGroup.LIMITS,
     ] = 1_200
     """Requests that one credential may send to each worker before it gets 429. Each operation of a
     bulk request counts."""

@@ -1,12 +1,12 @@
-"""Store of SCIM credentials, and of the names that each of them gives to users and groups."""
+"""SCIM: its credentials, users and groups as one names them, its events, and their store."""
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from valetkey.authorization.model.user import Uid, fold
-from valetkey.authorization.scim.model import ScimCredential, ScimGroup, ScimLeftOut, ScimUser
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.user import Group, Uid, User, fold
 from valetkey.authorization.storage.groups import GROUPS
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.users import USERS
@@ -14,6 +14,101 @@ from valetkey.database.engine import Connection, Lock
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.secret import Fingerprint
+from valetkey.kernel.text import translatable
+
+
+class ScimCredential(Struct, frozen=True):
+    """A provisioning program, such as a directory, without its token."""
+
+    id: str
+    name: str
+    created_at: Instant
+    rotated_at: Instant | None = None
+    last_used_at: Instant | None = None
+    ended_at: Instant | None = None
+
+
+class ScimLeftOut(Struct, frozen=True):
+    """How many users and groups have values that one credential sent and that were not kept."""
+
+    credential: str
+    attributes: str
+    count: int
+
+
+class ScimUser(Struct, frozen=True):
+    """A user with the `userName` and `externalId` of one credential; "" where it gave none.
+
+    `left_out` names the attributes whose last values could not be kept, "" for none. `marks` holds
+    `type` and `primary` of the values that were kept, by attribute, as JSON.
+    """
+
+    user: User
+    user_name: str
+    external_id: str
+    left_out: str = ""
+    marks: str = "{}"
+
+
+class ScimGroup(Struct, frozen=True):
+    """A group with the `displayName` and `externalId` of one credential; "" where it gave none.
+
+    `left_out` names the attributes whose last values could not be kept, "" for none.
+    """
+
+    group: Group
+    display_name: str
+    external_id: str
+    left_out: str = ""
+
+
+class ScimCredentialIssued(Event, frozen=True):
+    """A credential for provisioning by SCIM was issued."""
+
+    subject = "scim:{credential_id}"
+    sentence = translatable("The SCIM credential %(credential_id)s was issued.")
+
+    credential_id: str
+
+
+class ScimCredentialRotated(Event, frozen=True):
+    """A SCIM credential got another token; the one before works until `previous_until`."""
+
+    subject = "scim:{credential_id}"
+    sentence = translatable("The SCIM credential %(credential_id)s got a new token.")
+
+    credential_id: str
+    previous_until: int
+
+
+class ScimCredentialEnded(Event, frozen=True):
+    """A SCIM credential was ended."""
+
+    subject = "scim:{credential_id}"
+    sentence = translatable("The SCIM credential %(credential_id)s was revoked.")
+
+    credential_id: str
+
+
+class ScimValuesIgnored(Event, frozen=True):
+    """A directory sent values of these attributes that cannot be kept; the rest was applied."""
+
+    subject = "scim:{credential_id}"
+    sentence = translatable(
+        "The directory %(credential_id)s sent values that cannot be kept: %(attributes)s."
+    )
+
+    affects_tokens: ClassVar[bool] = False
+    unlisted: ClassVar[str] = "a problem of the directory; doctor shows it to the operator"
+
+    credential_id: str
+    attributes: tuple[str, ...]
+    uid: int | None = None
+    group: str | None = None
+
+
+EVENTS = (ScimCredentialIssued, ScimCredentialRotated, ScimCredentialEnded, ScimValuesIgnored)
+
 
 Resource = TypeVar("Resource", ScimUser, ScimGroup)
 Id = TypeVar("Id", Uid, str)
@@ -65,7 +160,7 @@ class ScimCredentials(Struct, frozen=True):
             now=now,
         )
 
-    def live(self, limit: int) -> Sequence[ScimCredential]:
+    def usable(self, limit: int) -> Sequence[ScimCredential]:
         """Return at most `limit` live credentials, oldest first."""
         return _CREDENTIALS.all(
             self.db,
@@ -178,7 +273,7 @@ class ScimView(Struct, Generic[Resource, Id], frozen=True):
     credential: str
 
     def find(self, id: Id) -> Resource | None:
-        """Return the resource with this id."""
+        """Return the resource with this id, joined with what the credential stored of it."""
         return self.kind.record.find(self.db, self.kind.find, credential=self.credential, id=id)
 
     def named(self, name: str) -> Id | None:

@@ -41,26 +41,26 @@ _FIELDS = ("url", "events", "description", "subject_format")
 _SECRET = "authorization_header"
 
 
-def _prepare(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+def _prepare(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
     entropy, changes = services.random(ENTROPY), changes_of(services)
-    return lambda tx, now: _apply(tx, changes, wanted, entropy, now)
+    return lambda tx, now: _apply(tx, changes, entry, entropy, now)
 
 
 def _apply(
-    tx: Transaction, changes: StreamChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
+    tx: Transaction, changes: StreamChanges, entry: DeclaredEntry, entropy: bytes, now: Instant
 ) -> Step:
-    there = _there(tx, wanted)
-    said = _declared_values(wanted, there)
-    client = tx.clients.find(said.client_id)
+    there = _there(tx, entry)
+    values = _declared_values(entry, there)
+    client = tx.clients.find(values.client_id)
     if client is None:
-        raise invalid_entry(wanted, [MetadataError("client_id", "the id of a client")])
+        raise invalid_entry(entry, [MetadataError("client_id", "the id of a client")])
     kept = None if there is None else changes.authorization(there)
-    header = kept if wanted.secret is None else wanted.secret.reveal()
+    header = kept if entry.secret is None else entry.secret.reveal()
     chosen = StreamChoices(
-        StreamDelivery(PUSH, said.url, header),
-        uris_of(said.events),
-        said.description,
-        said.subject_format,
+        StreamDelivery(PUSH, values.url, header),
+        uris_of(values.events),
+        values.description,
+        values.subject_format,
     )
     try:
         if there is None:
@@ -69,7 +69,7 @@ def _apply(
             return Step(Action.CREATE, _KIND, made.url, declares=(owned,))
         changed = changes.change(tx, there, client, chosen, entropy, now)
     except Refused as refused:
-        raise invalid_entry(wanted, [MetadataError("url", refused.refusal.description)]) from None
+        raise invalid_entry(entry, [MetadataError("url", refused.refusal.description)]) from None
     names = [name for name in _FIELDS if getattr(changed, name) != getattr(there, name)]
     if changed.sealed != there.sealed:
         names.append(_SECRET)
@@ -94,9 +94,9 @@ def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
             }
 
 
-def _there(tx: Transaction, wanted: DeclaredEntry) -> SignalStream | None:
+def _there(tx: Transaction, entry: DeclaredEntry) -> SignalStream | None:
     """Return the stream that is pushed to this address; None without one."""
-    url = wanted.text("url")
+    url = entry.text("url")
     found = [
         each
         for each in SignalStreams.of(tx).all()
@@ -105,18 +105,18 @@ def _there(tx: Transaction, wanted: DeclaredEntry) -> SignalStream | None:
     if len(found) > 1:
         ids = ", ".join(each.id for each in found)
         right = f"that of one stream; delete all but one: {ids}"
-        raise invalid_entry(wanted, [MetadataError("url", right)])
+        raise invalid_entry(entry, [MetadataError("url", right)])
     stream = found[0] if found else None
-    if stream is not None and wanted.text("client_id") not in {"", stream.client_id}:
+    if stream is not None and entry.text("client_id") not in {"", stream.client_id}:
         right = f"{stream.client_id}, to which the stream at this address belongs"
-        raise invalid_entry(wanted, [MetadataError("client_id", right)])
+        raise invalid_entry(entry, [MetadataError("client_id", right)])
     return stream
 
 
-def _declared_values(wanted: DeclaredEntry, there: SignalStream | None) -> SignalStreamWanted:
+def _declared_values(entry: DeclaredEntry, there: SignalStream | None) -> SignalStreamWanted:
     """Return the declared values of the stream; an existing one keeps the others."""
     names = ("client_id", *_FIELDS)
-    given = {name: wanted.given[name] for name in names if name in wanted.given}
+    given = {name: entry.values[name] for name in names if name in entry.values}
     if there is not None:
         kept: dict[str, object] = {
             "client_id": there.client_id,
@@ -128,7 +128,7 @@ def _declared_values(wanted: DeclaredEntry, there: SignalStream | None) -> Signa
     try:
         return msgspec.convert(given, SignalStreamWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(wanted, faults_of(error, given, SignalStreamWanted)) from None
+        raise invalid_entry(entry, faults_of(error, given, SignalStreamWanted)) from None
 
 
 DECLARED = DeclaredKind(

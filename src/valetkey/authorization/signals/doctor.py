@@ -6,8 +6,9 @@ from valetkey.authorization.actions.inspection.check import (
     Condition,
     DatabaseCheck,
     Findings,
+    Installation,
     Level,
-    Site,
+    RemedyButton,
     moment,
 )
 from valetkey.authorization.signals.model import ADDRESS
@@ -29,19 +30,28 @@ SIGNAL_FAILING = Condition(
     translatable("Look at its responses:"),
     "valetkey signal-stream failures %(stream)s",
     page="how-to/operate/shared-signals",
-    console=ADDRESS,
+    console=f"{ADDRESS}/%(stream)s",
+    remedy=RemedyButton(translatable("Show its responses")),
 )
 SIGNAL_FAILED = SIGNAL_FAILING.as_bad("signal_stream_failed")
 
+SIGNALS_GOOD = Condition(
+    "signal_streams_good",
+    Level.OK,
+    "security events",
+    translatable("No delivery is failing. Streams: %(count)s."),
+)
 
-def signals(tx: Transaction, site: Site) -> Findings:
+
+def signals(tx: Transaction, installation: Installation) -> Findings:
     """Find the streams whose deliveries fail."""
-    for each in SignalStreams.of(tx).all():
+    found = SignalStreams.of(tx).all()
+    for each in found:
         if each.failing_since is None:
             continue
         last = SignalStreams.of(tx).failures(each.id, 1)
-        judged = SIGNAL_FAILED if site.now - each.failing_since > _LONG else SIGNAL_FAILING
-        yield judged.found(
+        judged = SIGNAL_FAILED if installation.now - each.failing_since > _LONG else SIGNAL_FAILING
+        yield judged.finding(
             stream=each.id,
             client=each.client_id,
             host=urlsplit(each.url).hostname,
@@ -49,6 +59,15 @@ def signals(tx: Transaction, site: Site) -> Findings:
             outcome=last[0].outcome if last else "-",
             count=str(SignalQueue.of(tx).waiting_for(each.id)),
         )
+    if found and not any(each.failing_since for each in found):
+        yield SIGNALS_GOOD.finding(count=len(found))
 
 
-CHECKS = (DatabaseCheck("signals", signals, (SIGNAL_FAILING, SIGNAL_FAILED)),)
+CHECKS = (
+    DatabaseCheck(
+        "signals",
+        signals,
+        (SIGNAL_FAILING, SIGNAL_FAILED, SIGNALS_GOOD),
+        translatable("Security event streams"),
+    ),
+)

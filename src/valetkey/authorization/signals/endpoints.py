@@ -160,12 +160,12 @@ class Transmitter(Struct, frozen=True):
 
     async def create(self, request: Request) -> Response:
         """Create a stream: 201."""
-        said = _members(request)
-        wanted = _wanted(said, None, whole=True)
+        members = _members(request)
+        wish = _wanted(members, None, whole=True)
         entropy = self.random(ENTROPY)
 
         def create(tx: Transaction, client: Client) -> SignalStream:
-            return self.changes.create(tx, client, wanted, entropy, request.at)
+            return self.changes.create(tx, client, wish, entropy, request.at)
 
         made = await self._write(request, create)
         return json_response(self.configuration(made), HTTPStatus.CREATED)
@@ -214,12 +214,12 @@ class Transmitter(Struct, frozen=True):
 
     async def set_status(self, request: Request) -> Response:
         """Change the status of a stream."""
-        said = _members(request)
-        stream_id, reason = _stream_id(said), _text(said, "reason", _REASON) or ""
-        wanted, entropy = _text(said, "status", _REASON), self.random(ENTROPY)
-        if wanted not in set(StreamStatus):
+        members = _members(request)
+        stream_id, reason = _stream_id(members), _text(members, "reason", _REASON) or ""
+        wish, entropy = _text(members, "status", _REASON), self.random(ENTROPY)
+        if wish not in set(StreamStatus):
             raise _invalid("status", "one of enabled, paused, disabled")
-        status = StreamStatus(wanted)
+        status = StreamStatus(wish)
 
         def change(tx: Transaction, client: Client) -> SignalStream:
             stream = _own(tx, client, stream_id)
@@ -240,8 +240,8 @@ class Transmitter(Struct, frozen=True):
 
     async def verify(self, request: Request) -> Response:
         """Send a verification event: 204."""
-        said = _members(request)
-        stream_id, state = _stream_id(said), _text(said, "state", _STATE)
+        members = _members(request)
+        stream_id, state = _stream_id(members), _text(members, "state", _STATE)
         entropy = self.random(ENTROPY)
 
         def verify(tx: Transaction, client: Client) -> None:
@@ -256,7 +256,7 @@ class Transmitter(Struct, frozen=True):
         delivery = {"method": stream.method, "endpoint_url": stream.url}
         if not stream.is_push:
             delivery["endpoint_url"] = f"{self.issuer}{CONFIGURATION}/{stream.id}/poll"
-        said: dict[str, object] = {
+        members: dict[str, object] = {
             "stream_id": stream.id,
             "iss": self.issuer,
             "aud": stream.audience[0] if len(stream.audience) == 1 else stream.audience,
@@ -267,36 +267,36 @@ class Transmitter(Struct, frozen=True):
             "min_verification_interval": VERIFY_EVERY,
         }
         if stream.description:
-            said["description"] = stream.description
+            members["description"] = stream.description
         if stream.profile is StreamProfile.SSE:
-            said["format"] = stream.subject_format.value
-        return said
+            members["format"] = stream.subject_format.value
+        return members
 
     async def _change(self, request: Request, *, whole: bool) -> Response:
-        said = _members(request)
-        stream_id = _stream_id(said)
-        _wanted(said, None, whole=whole)
+        members = _members(request)
+        stream_id = _stream_id(members)
+        _wanted(members, None, whole=whole)
         entropy = self.random(ENTROPY)
 
         def change(tx: Transaction, client: Client) -> SignalStream:
             stream = _own(tx, client, stream_id)
-            self._check_supplied(stream, said)
-            wanted = _wanted(said, stream, whole=whole, kept=self.changes.authorization(stream))
-            return self.changes.change(tx, stream, client, wanted, entropy, request.at)
+            self._check_supplied(stream, members)
+            wish = _wanted(members, stream, whole=whole, kept=self.changes.authorization(stream))
+            return self.changes.change(tx, stream, client, wish, entropy, request.at)
 
         return json_response(self.configuration(await self._write(request, change)))
 
-    def _check_supplied(self, stream: SignalStream, said: Members) -> None:
+    def _check_supplied(self, stream: SignalStream, members: Members) -> None:
         """Raise Refused for a property of the transmitter that differs from what it is."""
         known = self.configuration(stream)
         for name in _MUST_MATCH:
-            if name in said and _as_set(said[name]) != _as_set(known[name]):
+            if name in members and _as_set(members[name]) != _as_set(known[name]):
                 raise _invalid(name, "what this server said, or left out")
 
     async def _choose(self, request: Request, *, included: bool) -> None:
-        said = _members(request)
-        stream_id, subject = _stream_id(said), read_subject(said.get("subject"))
-        if not isinstance(said.get("verified", True), bool):
+        members = _members(request)
+        stream_id, subject = _stream_id(members), read_subject(members.get("subject"))
+        if not isinstance(members.get("verified", True), bool):
             raise _invalid("verified", "true or false")
 
         def choose(tx: Transaction, client: Client) -> None:
@@ -367,15 +367,15 @@ class _Polls:
 
     async def poll(self, request: Request) -> Response:
         """Take acknowledgements, and return tokens that wait (RFC 8936 section 2)."""
-        it, said, stream_id = self._it, _members(request), request.arguments["stream_id"]
-        most = said.get("maxEvents", MOST_AT_ONCE)
+        it, members, stream_id = self._it, _members(request), request.arguments["stream_id"]
+        most = members.get("maxEvents", MOST_AT_ONCE)
         if isinstance(most, bool) or not isinstance(most, int) or most < 0:
             raise _invalid("maxEvents", "a number from 0")
-        at_once = said.get("returnImmediately", False)
+        at_once = members.get("returnImmediately", False)
         if not isinstance(at_once, bool):
             raise _invalid("returnImmediately", "true or false")
-        acknowledged = _texts(said.get("ack", []), "ack", MOST_ACKNOWLEDGED)
-        failed = _errors(said)
+        acknowledged = _texts(members.get("ack", []), "ack", MOST_ACKNOWLEDGED)
+        failed = _errors(members)
         authorize = await it.authorization(request, READ, MANAGE)
         if acknowledged or failed:
             await self._take(request, authorize, stream_id, acknowledged, failed)
@@ -460,26 +460,26 @@ def _own(tx: Transaction, client: Client, stream_id: str) -> SignalStream:
 
 
 def _members(request: Request) -> Members:
-    said = members_of(read_json(request.body))
-    if said is None:
+    members = members_of(read_json(request.body))
+    if members is None:
         raise _invalid("the body", "a JSON object")
-    return said
+    return members
 
 
 def _named(request: Request) -> str | None:
     return read_query(request.query).get("stream_id") or None
 
 
-def _stream_id(said: Members) -> str:
-    return _text(said, "stream_id", _LONGEST) or _required("stream_id")
+def _stream_id(members: Members) -> str:
+    return _text(members, "stream_id", _LONGEST) or _required("stream_id")
 
 
 def _required(name: str) -> str:
     raise _invalid(name, "there")
 
 
-def _text(said: Members, name: str, longest: int) -> str | None:
-    value = said.get(name)
+def _text(members: Members, name: str, longest: int) -> str | None:
+    value = members.get(name)
     if value is None:
         return None
     if not isinstance(value, str) or len(value) > longest:
@@ -507,7 +507,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _wanted(
-    said: Members, before: SignalStream | None, *, whole: bool, kept: str | None = None
+    members: Members, before: SignalStream | None, *, whole: bool, kept: str | None = None
 ) -> StreamChoices:
     """Return what is chosen: with `whole` the members alone, otherwise the others are kept."""
     keeps = not whole and before is not None
@@ -520,19 +520,19 @@ def _wanted(
             before.subject_format,
         )
     delivery, events, description = chosen.delivery, chosen.events, chosen.description
-    if "delivery" in said:
-        delivery = _delivery(said["delivery"])
-    if "events_requested" in said:
-        events = _uris(said["events_requested"], "events_requested")
-    if "description" in said:
-        description = _text(said, "description", 10_000) or ""
+    if "delivery" in members:
+        delivery = _delivery(members["delivery"])
+    if "events_requested" in members:
+        events = _uris(members["events_requested"], "events_requested")
+    if "description" in members:
+        description = _text(members, "description", 10_000) or ""
         description = "".join(each for each in description if each.isprintable())[:_DESCRIPTION]
-    kind = _text(said, "format", _LONGEST)
+    kind = _text(members, "format", _LONGEST)
     if kind is not None and kind not in set(SubjectFormat):
         raise _invalid("format", f"one of {', '.join(SubjectFormat)}")
     audience: tuple[str, ...] = ()
-    if before is None and said.get("aud") is not None:
-        aud = said["aud"]
+    if before is None and members.get("aud") is not None:
+        aud = members["aud"]
         audience = _uris([aud] if isinstance(aud, str) else aud, "aud")
     legacy = delivery.method == LEGACY_PUSH
     return StreamChoices(
@@ -545,8 +545,8 @@ def _wanted(
     )
 
 
-def _delivery(said: object) -> StreamDelivery:
-    members = members_of(said)
+def _delivery(value: object) -> StreamDelivery:
+    members = members_of(value)
     if members is None:
         raise _invalid("delivery", "an object")
     method = _text(members, "method", _LONGEST) or _required("delivery.method")
@@ -560,8 +560,8 @@ def _delivery(said: object) -> StreamDelivery:
     return StreamDelivery(method, url, header)
 
 
-def _errors(said: Members) -> Mapping[str, tuple[str, str]]:
-    value = members_of(said.get("setErrs", {}))
+def _errors(body: Members) -> Mapping[str, tuple[str, str]]:
+    value = members_of(body.get("setErrs", {}))
     if value is None or len(value) > MOST_ACKNOWLEDGED:
         raise _invalid("setErrs", f"an object with at most {MOST_ACKNOWLEDGED} token ids")
     found: dict[str, tuple[str, str]] = {}
@@ -589,8 +589,8 @@ def _as_set(value: object) -> object:
 
 
 def _status(stream: SignalStream) -> Members:
-    said = {"stream_id": stream.id, "status": stream.status.value}
-    return said | {"reason": stream.reason} if stream.reason else said
+    members = {"stream_id": stream.id, "status": stream.status.value}
+    return members | {"reason": stream.reason} if stream.reason else members
 
 
 def _bad_token(received: str) -> Refused:

@@ -262,6 +262,7 @@ def secret_place(stream_id: str) -> str:
 class SignalStreamCreated(ByClient, frozen=True):
     """A stream of security events to a client was created."""
 
+    subject = "stream:{stream_id}"
     sentence = translatable("A stream of security events to the app %(client_id)s was created.")
 
     stream_id: str
@@ -272,6 +273,7 @@ class SignalStreamCreated(ByClient, frozen=True):
 class SignalStreamChanged(ByClient, frozen=True):
     """The configuration of a stream of security events was changed."""
 
+    subject = "stream:{stream_id}"
     sentence = translatable(
         "The stream of security events to the app %(client_id)s was changed: %(fields)s."
     )
@@ -284,6 +286,7 @@ class SignalStreamChanged(ByClient, frozen=True):
 class SignalStreamUpdated(ByClient, frozen=True):
     """The status of a stream of security events was changed."""
 
+    subject = "stream:{stream_id}"
     sentence = translatable(
         "The stream of security events to the app %(client_id)s is %(status)s now."
     )
@@ -296,6 +299,7 @@ class SignalStreamUpdated(ByClient, frozen=True):
 class SignalStreamRemoved(ByClient, frozen=True):
     """A stream of security events was deleted; what waited for it is not sent."""
 
+    subject = "stream:{stream_id}"
     sentence = translatable("The stream of security events to the app %(client_id)s was deleted.")
 
     stream_id: str
@@ -305,8 +309,10 @@ class SignalStreamRemoved(ByClient, frozen=True):
 class SignalStreamVerified(ByClient, frozen=True):
     """A verification event was requested for a stream of security events."""
 
+    subject = "stream:{stream_id}"
     sentence = translatable(
-        "A verification event was requested for the stream of security events to %(client_id)s."
+        "A verification event was requested for the stream of security events to the app "
+        "%(client_id)s."
     )
 
     stream_id: str

@@ -1,6 +1,8 @@
 """Operations on streams of security events, and their input and output."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -16,6 +18,7 @@ from valetkey.authorization.operations.operation import (
     Call,
     Command,
     Done,
+    InvalidInput,
     Moment,
     Operation,
     Option,
@@ -29,7 +32,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, input_fault
 from valetkey.authorization.signals.model import (
     POLL,
     PUSH,
@@ -46,13 +49,14 @@ from valetkey.authorization.signals.model import (
 )
 from valetkey.authorization.signals.rules import streams as rules
 from valetkey.authorization.signals.rules.streams import (
+    InvalidStream,
     StreamChanges,
     StreamChoices,
     StreamDelivery,
 )
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import converted, replace
 from valetkey.kernel.secret import Prefix
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
@@ -183,22 +187,14 @@ def signal_stream_shown(
     stream: SignalStream, waiting: int, *, whole: bool = True
 ) -> SignalStreamShown:
     """Return the stream as interfaces show it."""
-    return SignalStreamShown(
-        stream.id,
-        stream.client_id,
-        stream.status.value,
-        stream.reason,
-        "push" if stream.is_push else "poll",
-        stream.url if whole else masked(stream.url),
-        short_names(stream),
-        stream.description,
-        stream.subject_format.value,
-        waiting,
-        stream.dropped,
-        stream.failures,
-        stream.failing_since,
-        stream.last_delivery_at,
-        stream.created_at,
+    return converted(
+        SignalStreamShown,
+        stream,
+        stream_id=stream.id,
+        method="push" if stream.is_push else "poll",
+        url=stream.url if whole else masked(stream.url),
+        events=short_names(stream),
+        waiting=waiting,
     )
 
 
@@ -231,20 +227,16 @@ def create_stream(tx: Transaction, call: Call) -> Result:
     """Create a stream. Refused: invalid; too many."""
     SignalStreams.of(tx).hold_all()
     require(tx, call.actor, call.operation.permission)
-    wanted = call.input(SignalStreamWanted)
-    client = _client(tx, wanted.client_id)
-    made = changes_of(call.services).create(
-        tx,
-        client,
-        StreamChoices(
-            _delivery(wanted.url, wanted.authorization_header),
-            uris_of(wanted.events),
-            wanted.description,
-            wanted.subject_format,
-        ),
-        call.entropy,
-        call.now,
+    body = call.input(SignalStreamWanted)
+    client = _client(tx, body.client_id)
+    choices = StreamChoices(
+        _delivery(body.url, body.authorization_header),
+        uris_of(body.events),
+        body.description,
+        body.subject_format,
     )
+    with _fault_at_field():
+        made = changes_of(call.services).create(tx, client, choices, call.entropy, call.now)
     return Result(_shown(tx, made, whole=True))
 
 
@@ -256,14 +248,15 @@ def change_stream(tx: Transaction, call: Call, stream: SignalStream) -> Result:
     url = stream.url if change.url is UNSET else change.url
     method = stream.method if url and stream.is_push else (PUSH if url else POLL)
     kept = (changes.authorization(stream) or "") if url else ""
-    wanted = StreamChoices(
+    choices = StreamChoices(
         StreamDelivery(method, url, kept if header is UNSET else header),
         stream.events if change.events is UNSET else uris_of(change.events),
         stream.description if change.description is UNSET else change.description,
         None if change.subject_format is UNSET else change.subject_format,
     )
     client = _client(tx, stream.client_id)
-    changed = changes.change(tx, stream, client, wanted, call.entropy, call.now)
+    with _fault_at_field():
+        changed = changes.change(tx, stream, client, choices, call.entropy, call.now)
     return Result(_shown(tx, changed, whole=True), etag=signal_stream_tag(changed))
 
 
@@ -342,8 +335,28 @@ def _delivery(url: str, header: str) -> StreamDelivery:
 def _client(tx: Transaction, client_id: str) -> Client:
     client = tx.clients.find(client_id)
     if client is None:
-        raise Refused.because(ErrorCode.NOT_FOUND, "there is no such client", "signals.client")
+        raise InvalidInput([input_fault("client_id", "app.unknown")])
     return client
+
+
+_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "delivery": "authorization_header",
+        "delivery.authorization_header": "authorization_header",
+        "delivery.endpoint_url": "url",
+        "format": "subject_format",
+    }
+)
+"""The field of the input by the member of the stream."""
+
+
+@contextmanager
+def _fault_at_field() -> Generator[None]:
+    try:
+        yield
+    except InvalidStream as invalid:
+        field = _FIELDS.get(invalid.fault.field, invalid.fault.field)
+        raise InvalidInput([replace(invalid.fault, field=field)]) from None
 
 
 def _shown(tx: Transaction, stream: SignalStream, *, whole: bool) -> SignalStreamShown:

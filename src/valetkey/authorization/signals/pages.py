@@ -1,7 +1,6 @@
 """Pages about streams of security events in the console: list, failures, forms, operations."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -14,12 +13,12 @@ from valetkey.authorization.signals.model import (
     MOST_STREAMS,
     SignalFailure,
     SignalStream,
+    StreamStatus,
 )
 from valetkey.authorization.signals.operations import (
     CHANGE_STREAM,
     CREATE_STREAM,
     DELETE_STREAM,
-    SHORT,
     STREAMS,
     SignalStreamShown,
     found_stream,
@@ -27,23 +26,48 @@ from valetkey.authorization.signals.operations import (
 )
 from valetkey.authorization.signals.storage import SignalQueue, SignalStreams
 from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
+from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     ConfirmationPages,
     Confirmed,
-    Offer,
     Subject,
 )
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
-from valetkey.authorization.site.admin.references import APPS, suggestions
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    Related,
+    facts,
+    read_activity,
+)
+from valetkey.authorization.site.admin.objects import (
+    DISABLED,
+    FAILING,
+    Line,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    since,
+    since_or_none,
+    text,
+    unsorted,
+    words,
+)
+from valetkey.authorization.site.admin.references import APPS
 from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
 from valetkey.web.body import Form
 
 _FAILURES = 50
+_PUSH, _POLL = translatable("Push"), translatable("Poll")
 _ONE = f"{ADDRESS}/{{stream_id}}"
 _ABOVE = translatable("Security event streams")
 _WORDS: Words = {
@@ -54,7 +78,7 @@ _WORDS: Words = {
     ),
     "events": (
         translatable("Events"),
-        translatable("Types such as session-revoked. Leave empty for every event."),
+        translatable("Select none to send all of these."),
     ),
     "description": (translatable("Description"), translatable("What it is for.")),
     "authorization_header": (
@@ -71,65 +95,49 @@ _EDITED: Words = {
     if name not in {"client_id", "authorization_header"}
 }
 
-_REFERENCES = {"client_id": APPS, "events": suggestions(lambda: SHORT)}
+_EVENTS = {
+    "session-revoked": translatable("A session ended"),
+    "credential-change": translatable("A password, passkey or authenticator app changed"),
+    "token-claims-change": translatable("Claims of a user changed"),
+    "account-disabled": translatable("An account was disabled"),
+    "account-enabled": translatable("An account was enabled"),
+    "account-purged": translatable("An account was deleted"),
+}
+_FORMATS = {
+    "iss_sub": translatable("Issuer and subject"),
+    "email": translatable("Email address"),
+    "opaque": translatable("Opaque identifier"),
+}
+_CHOICES = {"events": tuple(_EVENTS.items()), "subject_format": tuple(_FORMATS.items())}
+_STATES = {
+    "enabled": badge(translatable("Active")),
+    "failing": FAILING,
+    "paused": badge(translatable("Paused"), "alarm"),
+    "disabled": DISABLED,
+}
+_LIST = ListDeclaration(
+    ADDRESS,
+    ListWords(
+        caption=translatable("Streams, oldest first"),
+        new=translatable("New stream"),
+        empty_title=translatable("No streams yet"),
+        empty_text=translatable(
+            "A stream sends security events about users to an app: sessions that ended,"
+            " credentials that changed, accounts that were disabled. Receivers such as Apple"
+            " Business Manager create their own."
+        ),
+    ),
+    unsorted(
+        translatable("App"),
+        translatable("State"),
+        translatable("Delivery"),
+        translatable("Waiting"),
+    ),
+    new_url=f"{ADDRESS}/new",
+)
+_DONE = {"edit": translatable("The stream is changed.")}
 
 BUTTONS = Buttons.below("/signal-streams/{stream_id}", of=STREAMS)
-
-
-class SignalStreamRow(Struct, frozen=True):
-    """A stream in the list. `state` is its status, or failing."""
-
-    address: str
-    client_id: str
-    method: str
-    state: str
-    waiting: int
-
-
-class SignalStreamsPage(Struct, frozen=True):
-    """The list; `new_url` is "" if the role may not add one, or at the maximum number."""
-
-    template: ClassVar[str] = "signals/streams.html"
-
-    listed: tuple[SignalStreamRow, ...]
-    new_url: str
-    deleted: bool
-
-
-class SignalFailureLine(Struct, frozen=True):
-    """A failed delivery."""
-
-    at: When
-    type: str
-    token_id: str
-    attempt: int
-    outcome: str
-    description: str
-    dropped: bool
-
-
-class SignalStreamPage(Struct, frozen=True):
-    """One stream."""
-
-    template: ClassVar[str] = "signals/stream.html"
-    title: ClassVar[str] = translatable("Security event stream")
-
-    back: str
-    row: SignalStreamRow
-    stream_id: str
-    url: str
-    events: tuple[str, ...]
-    description: str
-    reason: str
-    dropped: int
-    failures: int
-    created: When
-    delivered: When | None
-    failing: When | None
-    ways: tuple[Offer, ...]
-    edit_url: str
-    failed: tuple[SignalFailureLine, ...]
-    done: str = ""
 
 
 class SignalStreamPages(Struct, frozen=True):
@@ -162,7 +170,9 @@ class SignalStreamPages(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create stream"),
-                references=_REFERENCES,
+                choices=_CHOICES,
+                secrets=("authorization_header",),
+                references={"client_id": APPS},
             ).page(),
             Page(_ONE, administrator(), self.show),
             InputForm(
@@ -176,7 +186,7 @@ class SignalStreamPages(Struct, frozen=True):
                 translatable("Edit stream"),
                 self._edited,
                 self._made,
-                references=_REFERENCES,
+                choices=_CHOICES,
             ).page(),
             ConfirmationPages(
                 f"{_ONE}/{{act}}",
@@ -192,58 +202,65 @@ class SignalStreamPages(Struct, frozen=True):
     async def list(self, request: AdminRequest) -> Outcome:
         """Show the streams, oldest first."""
 
-        def read_state(tx: Transaction) -> tuple[SignalStreamRow, ...]:
+        def read_state(tx: Transaction) -> tuple[Row, ...]:
             require(tx, request.actor, Permission.READ)
             return tuple(
-                _row(each, SignalQueue.of(tx).waiting_for(each.id))
+                Row(
+                    each.id,
+                    _name(tx, each),
+                    _at(each.id),
+                    (
+                        (_state(each),),
+                        (words(_PUSH if each.is_push else _POLL),),
+                        (Part("number", count=SignalQueue.of(tx).waiting_for(each.id)),),
+                    ),
+                    tuple(it for it in (code(each.client_id), text(each.description)) if it.text),
+                )
                 for each in SignalStreams.of(tx).all()
             )
 
         rows = await self.services.store.scan(read_state)
         may = request.permissions.allow(Permission.SETTINGS) and len(rows) < MOST_STREAMS
-        new_url = f"{ADDRESS}/new" if may else ""
-        return Show(SignalStreamsPage(rows, new_url, "deleted" in request.query))
+        done = translatable("Stream deleted.") if "deleted" in request.query else ""
+        return Show(_LIST.whole(rows, may=may, done=done))
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a stream with its failed deliveries."""
         now, may = request.now, request.permissions.allow(Permission.SETTINGS)
 
-        def read_state(tx: Transaction) -> tuple[SignalStream, int, Sequence[SignalFailure]]:
+        def read_state(tx: Transaction) -> tuple[SignalStream, str, int, Sequence[SignalFailure]]:
             require(tx, request.actor, Permission.READ)
             stream = found_stream(tx, request.arguments["stream_id"])
             waiting = SignalQueue.of(tx).waiting_for(stream.id)
-            return stream, waiting, SignalStreams.of(tx).failures(stream.id, _FAILURES)
+            failures = SignalStreams.of(tx).failures(stream.id, _FAILURES)
+            return stream, _name(tx, stream), waiting, failures
 
-        stream, waiting, failures = await self.services.store.scan(read_state)
-        last, since = stream.last_delivery_at, stream.failing_since
-        page = SignalStreamPage(
-            back=ADDRESS,
-            row=_row(stream, waiting),
-            stream_id=stream.id,
-            url=stream.url if may else masked(stream.url),
-            events=tuple(_short(each) for each in stream.delivered),
+        stream, name, waiting, failures = await self.services.store.scan(read_state)
+        place = _at(stream.id)
+        page = ObjectPage(
+            ADDRESS,
+            _ABOVE,
+            name,
+            state=(_state(stream),),
             description=stream.description,
-            reason=stream.reason,
-            dropped=stream.dropped,
-            failures=stream.failures,
-            created=When(stream.created_at, now),
-            delivered=None if last is None else When(last, now),
-            failing=None if since is None else When(since, now),
-            ways=BUTTONS.offers(stream, request.permissions, _at(stream.id)),
-            edit_url=f"{_at(stream.id)}/edit" if may else "",
-            failed=tuple(
-                SignalFailureLine(
-                    When(each.at, now),
-                    _short(each.type),
-                    each.token_id,
-                    each.attempt,
-                    each.outcome,
-                    each.description if may else "",
-                    each.dropped,
-                )
-                for each in failures
-            ),
             done=BUTTONS.done(request.query.get("done"), _DONE),
+            figures=(
+                (translatable("Waiting tokens"), waiting),
+                (translatable("Dropped tokens"), stream.dropped),
+                (translatable("Failures in a row"), stream.failures),
+            ),
+            facts=tuple(_facts(stream, now, name, stream.url if may else masked(stream.url))),
+            links=(("edit", translatable("Edit stream"), f"{place}/edit"),) if may else (),
+            actions=BUTTONS.offers(stream, request.permissions, place),
+            related=(
+                Related(
+                    "failures",
+                    translatable("Failed deliveries"),
+                    tuple(_failure(each, now, whole=may) for each in failures),
+                    translatable("No delivery failed in the last thirty days."),
+                ),
+            ),
+            activity=await read_activity(self.services, request, f"stream:{stream.id}"),
         )
         return Show(page)
 
@@ -252,8 +269,8 @@ class SignalStreamPages(Struct, frozen=True):
         return FormSubject(ADDRESS, _ABOVE)
 
     async def _made(self, request: AdminRequest, made: SignalStreamShown) -> Outcome:
-        said = "?done=edit" if "stream_id" in request.arguments else ""
-        return SeeOther(f"{_at(made.stream_id)}{said}")
+        query_string = "?done=edit" if "stream_id" in request.arguments else ""
+        return SeeOther(f"{_at(made.stream_id)}{query_string}")
 
     async def _edited(self, request: AdminRequest) -> FormSubject:
         stream = await self._find(request)
@@ -287,17 +304,53 @@ class SignalStreamPages(Struct, frozen=True):
         )
 
 
-_DONE = {"edit": translatable("The stream is changed.")}
+def _name(tx: Transaction, stream: SignalStream) -> str:
+    client = tx.clients.find(stream.client_id)
+    return (client.name if client else "") or stream.client_id
 
 
-def _row(stream: SignalStream, waiting: int) -> SignalStreamRow:
-    failing = stream.failing_since is not None and stream.status.value == "enabled"
-    return SignalStreamRow(
-        _at(stream.id),
-        stream.client_id,
-        "push" if stream.is_push else "poll",
-        "failing" if failing else stream.status.value,
-        waiting,
+def _state(stream: SignalStream) -> Part:
+    failing = stream.failing_since is not None and stream.status is StreamStatus.ENABLED
+    return _STATES["failing" if failing else stream.status.value]
+
+
+def _facts(stream: SignalStream, now: Instant, name: str, url: str) -> Iterator[Fact]:
+    yield from facts(
+        (
+            (translatable("App"), text(name, client_address(stream.client_id))),
+            (translatable("Delivery"), words(_PUSH if stream.is_push else _POLL)),
+            (translatable("Address"), code(url) if url else None),
+            (translatable("Reason"), text(stream.reason) if stream.reason else None),
+        )
+    )
+    events = tuple(words(_EVENTS[_short(each)], _short(each)) for each in stream.delivered)
+    yield Fact(translatable("Events"), events)
+    named_by = words(_FORMATS[stream.subject_format], stream.subject_format)
+    yield from facts(
+        (
+            (translatable("Users are named by"), named_by),
+            (translatable("Stream"), Part("copy", stream.id, small="stream-id")),
+            (translatable("Created"), since(When(stream.created_at, now))),
+            (translatable("Last delivery"), since_or_none(stream.last_delivery_at, now)),
+            (translatable("Failing since"), since_or_none(stream.failing_since, now)),
+        )
+    )
+
+
+def _failure(failure: SignalFailure, now: Instant, *, whole: bool) -> Line:
+    """Return a failed delivery as a line; without the receiver's text unless `whole`."""
+    return Line(
+        text(_short(failure.type)),
+        (
+            badge(failure.outcome, "alarm"),
+            *((badge(translatable("dropped"), "note"),) if failure.dropped else ()),
+        ),
+        (
+            since(When(failure.at, now)),
+            words(translatable("attempt %(number)s"), number=failure.attempt),
+            code(failure.token_id),
+            *((text(failure.description),) if whole and failure.description else ()),
+        ),
     )
 
 

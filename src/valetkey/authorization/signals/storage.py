@@ -197,7 +197,7 @@ class SignalStreams(Struct, frozen=True):
         )
 
     def find(self, stream_id: str) -> SignalStream | None:
-        """Return a stream."""
+        """Return the stream with this id, of whichever client."""
         return _STREAMS.find(self.db, "SELECT * FROM signal_streams WHERE id = :id", id=stream_id)
 
     def change(self, stream: SignalStream) -> bool:

@@ -39,7 +39,7 @@ _NOT_BUILT = translatable(
     "The documentation is not built in this source checkout. Run `make site` there and restart the"
     " server, or read the files of its folder docs."
 )
-# The theme and Redoc set style attributes; neither runs inline scripts.
+# The theme sets style attributes; it runs no inline scripts.
 _POLICY = (
     "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self';"
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self';"

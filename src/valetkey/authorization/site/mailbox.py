@@ -8,6 +8,7 @@ from valetkey.authorization.email.message import Paragraph, RenderedEmail, write
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.layout.assets import CurrentBrand
 from valetkey.authorization.layout.contexts import When
+from valetkey.authorization.layout.language import ENGLISH
 from valetkey.authorization.model.email import QueuedEmail
 from valetkey.authorization.site.page import (
     AnyPage,
@@ -29,6 +30,8 @@ class ListedEmail(Struct, frozen=True):
     to: str
     subject: str
     at: When
+    #: The tag of the language that it is written in.
+    language: str = ENGLISH.tag
 
 
 class MailboxPage(Struct, frozen=True):
@@ -52,6 +55,7 @@ class MailboxEmailPage(Struct, frozen=True):
     paragraphs: tuple[Paragraph, ...]
     at: When
     mailbox_url: str
+    language: str = ENGLISH.tag
 
 
 MAILBOX = "/mailbox"
@@ -80,7 +84,11 @@ class Mailbox(Struct, frozen=True):
         mails = await self.store.read(lambda tx: tx.mails.for_mailbox(now, _SHOWN))
         emails = tuple(
             ListedEmail(
-                f"{MAILBOX}/{mail.id}", found[0], found[1].subject, When(mail.created_at, now)
+                f"{MAILBOX}/{mail.id}",
+                found[0],
+                found[1].subject,
+                When(mail.created_at, now),
+                found[1].language.tag,
             )
             for mail in mails
             if (found := self._read(mail)) is not None
@@ -96,7 +104,10 @@ class Mailbox(Struct, frozen=True):
             raise not_found("email")
         to, written = found
         when = When(mail.created_at, now)
-        return Show(MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX))
+        language = written.language.tag
+        return Show(
+            MailboxEmailPage(to, written.subject, written.paragraphs, when, MAILBOX, language)
+        )
 
     def _read(self, mail: QueuedEmail) -> tuple[str, RenderedEmail] | None:
         email = self.outbox.open(mail)

@@ -376,13 +376,17 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
 
 def _here(request: Request) -> str:
     """Return the address of the request, for returning to it; without its query if that is odd."""
-    asked = f"{request.path}?{request.query}" if request.query else request.path
-    return safe_return_path(asked) or safe_return_path(request.path)
+    address = f"{request.path}?{request.query}" if request.query else request.path
+    return safe_return_path(address) or safe_return_path(request.path)
+
+
+MISSING = "this {} does not exist"
+"""The sentence about an object; the catalogue has it for each kind of object."""
 
 
 def not_found(what: str) -> Refused:
     """Return the refusal of an object that does not exist or belongs to another user."""
-    return Refused.because(ErrorCode.NOT_FOUND, f"this {what} does not exist", f"account.{what}")
+    return Refused.because(ErrorCode.NOT_FOUND, MISSING.format(what), f"account.{what}")
 
 
 def _route(server: PageServer, page: Page[R], navigation: Navigation) -> Route:
@@ -492,7 +496,7 @@ class Heading(Struct, frozen=True):
 
 
 def sort_headings(
-    address: str, said: Mapping[str, str], order: str, columns: Mapping[str, tuple[str, str]]
+    address: str, parameters: Mapping[str, str], order: str, columns: Mapping[str, tuple[str, str]]
 ) -> dict[str, Heading]:
     """Return the headings by column.
 
@@ -505,7 +509,7 @@ def sort_headings(
         first, second = orders[::-1] if column == TIME else orders
         chosen = second if order == first else first
         direction = dict(zip(orders, ("ascending", "descending"), strict=True)).get(order, "")
-        headings[column] = Heading(_address(address, {**said, "sort": chosen}), direction)
+        headings[column] = Heading(_address(address, {**parameters, "sort": chosen}), direction)
     return headings
 
 
@@ -515,7 +519,7 @@ ONE_PAGE = Paging()
 
 def pages_beside(
     address: str,
-    said: Mapping[str, str],
+    parameters: Mapping[str, str],
     query: Form,
     more: str,
     *,
@@ -532,7 +536,7 @@ def pages_beside(
     trail = back.split(_APART) if back and here else []
 
     def page(after: str, before: list[str]) -> str:
-        return _address(address, {**said, name: after, "back": _APART.join(before)})
+        return _address(address, {**parameters, name: after, "back": _APART.join(before)})
 
     first = page("", []) if here else ""
     previous = page(trail[-1], trail[:-1]) if trail else first

@@ -19,8 +19,8 @@ from valetkey.authorization.layout.render import (
 from valetkey.authorization.layout.viewer import (
     NOWHERE,
     UNNAMED,
-    Configuration,
     Navigation,
+    ServerConfiguration,
     content_language,
     requested_language,
     viewer_of,
@@ -43,7 +43,7 @@ class Renderer(Struct, frozen=True):
     developers: DeveloperPolicy
     secure: bool
     issuer: str
-    configuration: Configuration = UNNAMED
+    configuration: ServerConfiguration = UNNAMED
 
     def page(
         self,
@@ -94,12 +94,12 @@ def logo_of(client: Client) -> str:
     return f"/logos/{client.logo}" if client.logo and client.may_show_logo else ""
 
 
-def asking_app(client: Client, asked: AuthorizationRequest, *, signed_in: bool) -> AskingApp:
+def asking_app(client: Client, request: AuthorizationRequest, *, signed_in: bool) -> AskingApp:
     """Return the app as users see it, with the host that gets the response.
 
     Before a user has signed in, only a verified app shows its logo and its links.
     """
-    return shown_app(client, asked.returns.redirect_uri, signed_in=signed_in)
+    return shown_app(client, request.returns.redirect_uri, signed_in=signed_in)
 
 
 def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingApp:

@@ -81,8 +81,8 @@ class Texts(Struct, frozen=True):
     def are_in(self, *marked: str, own: str = "") -> bool:
         """Return whether every word is in these texts, or in `own`, which is not translated."""
         texts = [text for text in marked if text]
-        said = " ".join((own, *texts, *(self.translate(text) for text in texts))).casefold()
-        return all(word in said for word in self.words)
+        searched = " ".join((own, *texts, *(self.translate(text) for text in texts))).casefold()
+        return all(word in searched for word in self.words)
 
 
 def searched_text(request: Request) -> str:
@@ -119,10 +119,10 @@ def _users(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
 
 
 def _apps(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-    wanted = ClientFilter(text)
-    named = [line for line in tx.client_search.named(text, limit) if wanted.takes(line)]
+    criteria = ClientFilter(text)
+    named = [line for line in tx.client_search.named(text, limit) if criteria.takes(line)]
     # The index finds an app by its name among any number, the search only the newest.
-    found = {line.id: line for line in (*named, *tx.client_search.page(wanted, END, limit).lines)}
+    found = {line.id: line for line in (*named, *tx.client_search.page(criteria, END, limit).lines)}
     lines = list(found.values())[:limit]
     return [Match(it.name or it.id, client_address(it.id), it.id) for it in lines]
 

@@ -256,8 +256,8 @@ class Logout(Struct, frozen=True):
         return await sign_out_request(visit, await self._way(form, visit.request.at))
 
     async def _way(self, form: Form, now: Instant) -> SignOutTarget:
-        said = {name: form.get(name) or "" for name in PARAMETERS}
-        decision = await self._judge(LogoutRequest.of(said), now)
+        parameters = {name: form.get(name) or "" for name in PARAMETERS}
+        decision = await self._judge(LogoutRequest.of(parameters), now)
         client, reason = decision.client, decision.unreturned
         name = "" if client is None else client.name or client.id
         if reason is None:
@@ -267,7 +267,7 @@ class Logout(Struct, frozen=True):
             _WRONG[reason],
             f"logout.{reason}",
             "" if client is None else " or ".join(client.openid.post_logout_redirect_uris),
-            said["post_logout_redirect_uri"],
+            parameters["post_logout_redirect_uri"],
         )
         reference = self.server.decisions.enqueue(
             refusal,
@@ -277,13 +277,13 @@ class Logout(Struct, frozen=True):
         )
         return SignOutTarget(name, "", reason.value, reference)
 
-    async def _judge(self, asked: LogoutRequest, now: Instant) -> LogoutDecision:
-        client = await self._only_client(asked)
-        good = client is not None and await self._is_good(asked.id_token_hint, client, now)
-        return decide_logout(asked, client, hint_is_good=good)
+    async def _judge(self, logout_request: LogoutRequest, now: Instant) -> LogoutDecision:
+        client = await self._only_client(logout_request)
+        good = client is not None and await self._is_good(logout_request.id_token_hint, client, now)
+        return decide_logout(logout_request, client, hint_is_good=good)
 
-    async def _only_client(self, asked: LogoutRequest) -> Client | None:
-        named = tuple(asked.named_clients)
+    async def _only_client(self, logout_request: LogoutRequest) -> Client | None:
+        named = tuple(logout_request.named_clients)
         if len(named) != 1:
             return None
         client = await self.server.directory.find(named[0])

@@ -166,7 +166,7 @@ class CreateAccount(Struct, frozen=True):
             (form.get("name") or "").strip(),
             form.get("new") or "",
         )
-        asked = SignUpOrigin(
+        origin = SignUpOrigin(
             target.sealed,
             target.to,
             self._browser(request),
@@ -176,7 +176,7 @@ class CreateAccount(Struct, frozen=True):
         fresh, entered = self.flow.fresh(came), list[SignInComplete]()
         invitation = link_in(request) if invited else ""
         enter = self._enter(came, fresh, entered)
-        done = await self.sign_up.begin(typed, asked, request.now, enter, invitation)
+        done = await self.sign_up.begin(typed, origin, request.now, enter, invitation)
         if isinstance(done, SignUpErrors):
             return _form(request, typed, done, invited)
         if isinstance(done, ConfirmationSent):

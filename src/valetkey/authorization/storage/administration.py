@@ -190,6 +190,7 @@ class BrandChanges(Struct, frozen=True):
     def drop(self, field: BrandField) -> None:
         """Reset a part to the settings."""
         self.db.send("DELETE FROM brand WHERE field = :field", field=field.value)
+        Applied(self.db).release(AppliedKind.BRAND, field.value)
 
 
 Key = tuple[int, str, int]
@@ -216,14 +217,20 @@ class ResponseTimes(Struct, frozen=True):
                 amount=amount,
             )
 
-    def since(self, hour: int) -> Sequence[tuple[Key, int]]:
-        """Return the counters of that hour and later, in order."""
+    def since(self, hour: int, width: int = 1) -> Sequence[tuple[Key, int]]:
+        """Return the counters of that hour and later, in order.
+
+        Those of `width` hours are added up, and have the number of these hours divided by it.
+        """
         rows = self.db.rows(
-            "SELECT hour, outcome, within, amount FROM answer_times WHERE hour >= :hour"
-            " ORDER BY hour, outcome, within",
+            "SELECT hour / :width AS period, outcome, within, sum(amount) FROM answer_times"
+            " WHERE hour >= :hour GROUP BY period, outcome, within"
+            " ORDER BY period, outcome, within",
             hour=hour,
+            width=width,
         )
-        return [((at, outcome, within), amount) for at, outcome, within, amount in rows]
+        # PostgreSQL returns such a sum as a decimal number.
+        return [((at, outcome, within), int(amount)) for at, outcome, within, amount in rows]
 
     def sweep(self, before_hour: int, limit: int) -> int:
         """Delete at most `limit` counters of earlier hours."""
@@ -244,6 +251,7 @@ class AppliedKind(StrEnum):
     GROUP = "group"
     CLIENT = "client"
     USER = "user"
+    BRAND = "brand"
 
 
 class AppliedObject(Struct, frozen=True):

@@ -14,7 +14,7 @@ from valetkey.authorization.storage.administration import Applied, AppliedKind, 
 from valetkey.authorization.storage.revision import change_memberships, hold_all, touch
 from valetkey.authorization.storage.revocations import EndedGrant
 from valetkey.database.engine import Connection
-from valetkey.database.record import Record
+from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant
 
 _SCOPE_FIELDS = ("scopes", "machine_scopes")
@@ -31,7 +31,7 @@ class _StoredScope(Struct, frozen=True):
 
     api_id: str
     name: str
-    place: int
+    position: int
     sentence: str
     machine: bool
 
@@ -55,13 +55,13 @@ class _Granted(Struct, frozen=True):
 
     grant_id: str
     api_id: str
-    place: int
+    position: int
     generation: int
 
 
 _APIS: Record[Any] = Record(_Stored, "apis")
-_SCOPES = Record(_StoredScope, "api_scopes")
-_GRANTED = Record(_Granted, "grant_apis")
+_SCOPES = Record(_StoredScope, "api_scopes", position=Column(name="place"))
+_GRANTED = Record(_Granted, "grant_apis", position=Column(name="place"))
 _DECLARATIONS = Record(Declaration, "apis")
 _ENDED = Record(EndedGrant, "grants")
 

@@ -387,7 +387,7 @@ class Secrets(Struct, frozen=True):
 
     db: Connection
 
-    def live(self, client_id: str, now: Instant) -> Sequence[SecretSummary]:
+    def usable(self, client_id: str, now: Instant) -> Sequence[SecretSummary]:
         """Return the live secrets, newest first."""
         return _SUMMARIES.all(
             self.db,

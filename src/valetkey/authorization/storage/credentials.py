@@ -262,7 +262,7 @@ class RememberedDevices(Struct, frozen=True):
             id=device_id,
         )
 
-    def of(self, uid: Uid, now: Instant) -> Sequence[RememberedDevice]:
+    def of_user(self, uid: Uid, now: Instant) -> Sequence[RememberedDevice]:
         """Return a user's devices that have not expired, last used first."""
         return _DEVICES.all(
             self.db,

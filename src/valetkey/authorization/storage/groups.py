@@ -239,7 +239,7 @@ class Groups(Struct, frozen=True):
             limit=limit,
         )
 
-    def has(self, group: Group, uid: Uid) -> bool:
+    def has_member(self, group: Group, uid: Uid) -> bool:
         """Return whether the user is a direct member."""
         row = self.db.row(
             "SELECT 1 FROM group_members WHERE uid = :uid AND group_id = :id",
@@ -310,11 +310,11 @@ class Groups(Struct, frozen=True):
 
     def admits(self, uid: Uid, *required: Collection[str]) -> bool:
         """Return whether the user is in one group of each of `required` that names any."""
-        wanted = [set(each) for each in required if each]
-        if not wanted:
+        alternatives = [set(each) for each in required if each]
+        if not alternatives:
             return True
         names = self.names_of(uid)
-        return not any(each.isdisjoint(names) for each in wanted)
+        return not any(each.isdisjoint(names) for each in alternatives)
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` members of groups deleted a day ago, then these groups."""

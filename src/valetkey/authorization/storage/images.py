@@ -58,39 +58,39 @@ class Logos(Struct, frozen=True):
         )
         return [PendingLogo(*row) for row in rows]
 
-    def store(self, wanted: PendingLogo, name: str, image: bytes) -> bool:
+    def store(self, logo: PendingLogo, name: str, image: bytes) -> bool:
         """Store the copy under a new name. False if there is one or the logo_uri has changed."""
         kept = self.db.run(
             "UPDATE client_logos SET name = :name, image = :image, due_at = NULL, failure = ''"
             " WHERE client_id = :client_id AND source = :source AND name IS NULL",
-            client_id=wanted.client_id,
-            source=wanted.source,
+            client_id=logo.client_id,
+            source=logo.source,
             name=name,
             image=b64encode(image).decode("ascii"),
         )
         return kept == 1
 
-    def fail(self, wanted: PendingLogo, check: str, due_at: Instant | None) -> bool:
+    def fail(self, logo: PendingLogo, check: str, due_at: Instant | None) -> bool:
         """Record the failure and the next attempt. False if another attempt decides that."""
         failed = self.db.run(
             "UPDATE client_logos SET failure = :check, due_at = :due_at"
             " WHERE client_id = :client_id AND source = :source AND name IS NULL"
             " AND attempts = :attempts",
-            client_id=wanted.client_id,
-            source=wanted.source,
-            attempts=wanted.attempts,
+            client_id=logo.client_id,
+            source=logo.source,
+            attempts=logo.attempts,
             check=check,
             due_at=due_at,
         )
         return failed == 1
 
-    def drop(self, wanted: PendingLogo) -> bool:
+    def drop(self, logo: PendingLogo) -> bool:
         """Delete a logo that may not be shown. False if its logo_uri has changed."""
         dropped = self.db.run(
             "DELETE FROM client_logos WHERE client_id = :client_id AND source = :source"
             " AND name IS NULL",
-            client_id=wanted.client_id,
-            source=wanted.source,
+            client_id=logo.client_id,
+            source=logo.source,
         )
         return dropped == 1
 

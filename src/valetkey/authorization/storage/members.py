@@ -40,7 +40,7 @@ class Members(Struct, frozen=True):
         self.db.run("UPDATE clients SET changed_at = changed_at WHERE id = :id", id=client_id)
         return self.team(client_id)
 
-    def of(self, uid: Uid) -> Sequence[Membership]:
+    def of_user(self, uid: Uid) -> Sequence[Membership]:
         """Return the memberships of one user, oldest first."""
         return _MEMBERS.all(
             self.db,
@@ -148,7 +148,7 @@ class TeamInvitations(Struct, frozen=True):
     db: Connection
 
     def issue(self, invitation: TeamInvitation) -> None:
-        """Issue an invitation."""
+        """Store a team invitation."""
         _TEAM_INVITATIONS.send(
             self.db,
             "INSERT INTO team_invitations (*) VALUES (*)",
@@ -257,7 +257,7 @@ class InitialAccessTokens(Struct, frozen=True):
     db: Connection
 
     def issue(self, token: Fingerprint, invitation: InitialAccessToken) -> None:
-        """Issue a token."""
+        """Store an initial access token by its fingerprint; the token is not kept."""
         _INVITATIONS.send(
             self.db,
             "INSERT INTO invitations (*, token_print) VALUES (*, :token)",
@@ -285,7 +285,7 @@ class InitialAccessTokens(Struct, frozen=True):
         )
         return spent == 1
 
-    def live(self, now: Instant) -> Sequence[InitialAccessToken]:
+    def usable(self, now: Instant) -> Sequence[InitialAccessToken]:
         """Return the usable tokens, oldest first."""
         return _INVITATIONS.all(
             self.db,

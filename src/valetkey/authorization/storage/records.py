@@ -61,7 +61,7 @@ ORIGIN: ContextVar[RequestOrigin] = ContextVar("origin", default=NOWHERE)
 
 
 class EventOrigins(Struct, frozen=True):
-    """Origins of events."""
+    """IP addresses and browsers of events; erased without changing the audit log."""
 
     db: Connection
 
@@ -107,6 +107,8 @@ class EventRecord(Struct, frozen=True):
     data: str
     done_by: DoneBy
     """The actor."""
+    subject: str | None
+    """The object it is about, such as `webhook:wh_1`; None if only a user or a client."""
     origin: RequestOrigin | None = None
     """The origin of its request: read where events are shown, None if it was not recorded."""
 
@@ -169,8 +171,9 @@ class Events(Struct, frozen=True):
             raise NoActor(f"no actor is known: {event.name}")
         event_id = ordered_id("ev", now, self.random)
         self.db.send(
-            "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by)"
-            " VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by)",
+            "INSERT INTO events (id, at, name, client_id, uid, grant_id, data, done_by,"
+            " subject) VALUES (:id, :at, :name, :client_id, :uid, :grant_id, :data, :done_by,"
+            " :subject)",
             id=event_id,
             at=now,
             name=event.name,
@@ -179,6 +182,7 @@ class Events(Struct, frozen=True):
             grant_id=getattr(event, "grant_id", None),
             data=msgspec.json.encode(event).decode(),
             done_by=by,
+            subject=event.subject_id(),
         )
         if self.origin.address:
             EventOrigins(self.db).add(
@@ -270,8 +274,8 @@ class Events(Struct, frozen=True):
         """
         return SHOWN_EVENTS.all(
             self.db,
-            "SELECT * FROM (SELECT id, at, name, client_id, uid, grant_id, data, done_by"
-            " FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
+            "SELECT * FROM (SELECT id, at, name, client_id, uid, grant_id, data, done_by,"
+            " subject FROM events WHERE uid = :uid AND (at < :before OR (at = :before"
             " AND id < :before_id)) ORDER BY at DESC, id DESC LIMIT :among) AS events"
             # `names` begins and ends with a space, and names have none.
             " WHERE replace(:names, ' ' || name || ' ', '') <> :names"
@@ -322,7 +326,7 @@ class Events(Struct, frozen=True):
         return Instant(0) if row is None or row[0] is None else Instant(row[0])
 
     def find(self, id: str) -> EventRecord | None:
-        """Return one event."""
+        """Return the event with this id; None if it was never stored or has been deleted."""
         return EVENTS.find(
             self.db,
             "SELECT * FROM events WHERE id = :id",
@@ -346,10 +350,11 @@ def _event(
     grant_id: str | None,
     data: str,
     done_by: str,
+    subject: str | None,
     origin: RequestOrigin | None,
 ) -> EventRecord:
     actor = read_back(done_by, uid=uid, client_id=client_id)
-    return EventRecord(id, at, name, client_id, uid, grant_id, data, actor, origin)
+    return EventRecord(id, at, name, client_id, uid, grant_id, data, actor, subject, origin)
 
 
 EVENTS = Record(_event, "events", origin=Column(sql="NULL"))

@@ -94,6 +94,8 @@ class Restoration(Struct, frozen=True):
         self.db.send("DELETE FROM administrations")
         self.db.send("DELETE FROM participants")
         self.db.send("DELETE FROM outbox")
+        # They ran when the backup was made.
+        self.db.send("DELETE FROM nodes")
         self.db.send("DELETE FROM deliveries")
         self.db.send("DELETE FROM mails")
         self.db.send("DELETE FROM invitations")
@@ -209,7 +211,7 @@ class RevocationLog:
         newest = max((each.at for each in self._known.values()), default=self.since)
         return Instant(max(0, max(self.since, newest) - OVERLAP))
 
-    def note(self, found: Sequence[LoggedRevocation]) -> None:
+    def append(self, found: Sequence[LoggedRevocation]) -> None:
         """Append the new revocations, synced to disk on return. Raises OSError."""
         news = [each for each in found if each.id not in self._known]
         if not news:

@@ -10,9 +10,11 @@ transaction that issues something shares `Lock.REGISTER` with `revision`.
 from collections.abc import Callable
 
 from valetkey.authorization.model.user import Uid
-from valetkey.database.engine import Connection, Lock
+from valetkey.database.engine import Connection, Lock, ReplicaBehind
+from valetkey.database.identity import CHANGE_TOKEN_STATE
 
 _NUMBER = "SELECT number FROM revision WHERE name = 'directory'"
+_TOKEN_STATE = "SELECT number FROM token_state WHERE id = 1"
 
 
 def revision(db: Connection) -> int:
@@ -48,13 +50,23 @@ def change_memberships(db: Connection, uid: Uid, random: Callable[[int], bytes])
 
 def token_state(db: Connection) -> int:
     """Return the number that every event which `affects_tokens` increases."""
-    row = db.row("SELECT number FROM token_state WHERE id = 1")
+    row = db.row(_TOKEN_STATE)
     return 0 if row is None else int(row[0])
+
+
+def require_token_state(db: Connection, number: int) -> None:
+    """Raise `ReplicaBehind` unless `token_state` is `number` in the snapshot of this read.
+
+    Call it before anything else is read: caches must not take what another history has.
+    """
+    row = db.once(_TOKEN_STATE)
+    if row is None or row[0] != number:
+        raise ReplicaBehind
 
 
 def change_token_state(db: Connection) -> None:
     """Make every cache of answers about tokens ask the database again."""
-    db.at_commit("UPDATE token_state SET number = number + 1 WHERE id = 1")
+    db.at_commit(CHANGE_TOKEN_STATE)
 
 
 def hold_all(db: Connection) -> None:

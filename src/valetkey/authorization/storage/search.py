@@ -92,7 +92,7 @@ class ClientFilter(Struct, frozen=True):
 
     def takes(self, line: ClientLine) -> bool:
         """Return whether lists have this client and it matches."""
-        wanted = (
+        pairs = (
             (self.type, line.type.value),
             (self.profile, line.profile.value),
             (self.disabled, line.disabled_at is not None),
@@ -100,7 +100,7 @@ class ClientFilter(Struct, frozen=True):
             (self.self_registered, line.self_registered),
             (self.legacy, line.is_legacy),
         )
-        if not line.listed or any(asked is not None and asked != is_ for asked, is_ in wanted):
+        if not line.listed or any(value is not None and value != is_ for value, is_ in pairs):
             return False
         return not self.text or line.id.startswith(self.text) or fold(self.text) in fold(line.name)
 
@@ -119,7 +119,7 @@ class ClientSearch(Struct, frozen=True):
 
     def page(
         self,
-        wanted: ClientFilter,
+        criteria: ClientFilter,
         place: TimeCursor,
         limit: int,
         order: ListOrder = ListOrder.NEWEST,
@@ -130,7 +130,7 @@ class ClientSearch(Struct, frozen=True):
         for looked_at, line in enumerate(self._lines(place, order)):
             if looked_at == MOST_LOOKED_AT:
                 return ClientSearchResult(found, last)
-            if wanted.takes(line):
+            if criteria.takes(line):
                 if len(found) == limit:
                     return ClientSearchResult(found, last)
                 found.append(line)
@@ -153,12 +153,12 @@ class ClientSearch(Struct, frozen=True):
         )
         return [*of_id, *of_name]
 
-    def count(self, wanted: ClientFilter, most: int) -> int | None:
+    def count(self, criteria: ClientFilter, most: int) -> int | None:
         """Count the matching clients, up to `most`; None if too many would be examined."""
-        if wanted != ClientFilter():
+        if criteria != ClientFilter():
             found = 0
             for looked_at, line in enumerate(self._lines(END, ListOrder.NEWEST)):
-                found += wanted.takes(line)
+                found += criteria.takes(line)
                 if found == most:
                     break
                 if looked_at == MOST_LOOKED_AT:
@@ -292,7 +292,8 @@ _LATEST = Instant(1 << 53)
 class EventFilter(Struct, frozen=True):
     """A filter of events; None and "" for all. `since` is the first second, `until` the last.
 
-    `only` are the kinds of events to find, a few; `without` those to leave out.
+    `only` are the kinds of events to find, a few, None for all; `without` those to leave out.
+    `subject` is an object, `KIND:ID`; a group may be named in place of its id.
     """
 
     uid: int | None = None
@@ -301,18 +302,32 @@ class EventFilter(Struct, frozen=True):
     done_by: str = ""
     since: Instant = Instant(0)
     until: Instant = _LATEST
-    only: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
+    subject: str = ""
 
 
-def _by_those_they_name(wanted: EventFilter) -> EventFilter | None:
+def _by_those_they_name(criteria: EventFilter) -> EventFilter | None:
     """Return the filter for an actor's events about itself, which are stored under its own id."""
-    kind, _, id_ = wanted.done_by.partition(" ")
+    kind, _, id_ = criteria.done_by.partition(" ")
     if kind == "client" and id_:
-        return replace(wanted, client_id=id_)
+        return replace(criteria, client_id=id_)
     if kind == "user" and id_.isascii() and id_.isdigit() and int(id_) <= LARGEST_UID:
-        return replace(wanted, uid=int(id_))
+        return replace(criteria, uid=int(id_))
     return None
+
+
+def _of_credential(criteria: EventFilter) -> EventFilter | None:
+    """Return the filter for events of an API's credential, a client with the id of the API."""
+    kind, _, id_ = criteria.subject.partition(":")
+    if kind == "api" and criteria.client_id in {"", id_}:
+        return replace(criteria, subject="", client_id=id_)
+    return None
+
+
+def _newest(found: Sequence[EventRecord], limit: int) -> Sequence[EventRecord]:
+    every = {each.id: each for each in found}.values()
+    return sorted(every, key=lambda each: (each.at, each.id), reverse=True)[:limit]
 
 
 class EventSearch(Struct, frozen=True):
@@ -320,46 +335,70 @@ class EventSearch(Struct, frozen=True):
 
     db: Connection
 
-    def page(self, wanted: EventFilter, before: TimeCursor, limit: int) -> Sequence[EventRecord]:
+    def page(self, criteria: EventFilter, before: TimeCursor, limit: int) -> Sequence[EventRecord]:
         """Return at most `limit` events, newest first, before a position."""
-        if wanted.only:
+        if criteria.only is not None:
             of_kinds = [
                 each
-                for name in wanted.only
-                if wanted.name in {"", name}
-                for each in self.page(replace(wanted, name=name, only=()), before, limit)
+                for name in criteria.only
+                if criteria.name in {"", name}
+                for each in self.page(replace(criteria, name=name, only=None), before, limit)
             ]
-            return sorted(of_kinds, key=lambda each: (each.at, each.id), reverse=True)[:limit]
-        said: dict[str, object] = {
-            "without": f" {' '.join(wanted.without)} " if wanted.without else "",
-            "uid": wanted.uid if wanted.uid is not None else -1,
-            "client_id": wanted.client_id,
-            "name": wanted.name,
-            "done_by": wanted.done_by,
-            "since": wanted.since,
-            "until": wanted.until,
+            return _newest(of_kinds, limit)
+        values: dict[str, object] = {
+            "without": f" {' '.join(criteria.without)} " if criteria.without else "",
+            "uid": criteria.uid if criteria.uid is not None else -1,
+            "client_id": criteria.client_id,
+            "name": criteria.name,
+            "done_by": criteria.done_by,
+            "since": criteria.since,
+            "until": criteria.until,
             "at": before.at,
             "id": before.id,
             "limit": limit,
         }
-        if wanted.uid is not None:
-            rows = self._of_person(said)
-        elif wanted.client_id:
-            rows = self._of_client(said)
-        elif wanted.done_by:
-            rows = self._done_by(said)
-            own = _by_those_they_name(wanted)
-            if own is not None:
-                found = [*self.page(own, before, limit), *rows]
-                every = {each.id: each for each in found}.values()
-                return sorted(every, key=lambda each: (each.at, each.id), reverse=True)[:limit]
-        elif wanted.name:
-            rows = self._of_name(said)
+        own: EventFilter | None = None
+        if criteria.subject:
+            own = _of_credential(criteria)
+            rows = self._of_subject({**values, "subject": self._stored(criteria.subject)})
+        elif criteria.uid is not None:
+            rows = self._of_person(values)
+        elif criteria.client_id:
+            rows = self._of_client(values)
+        elif criteria.done_by:
+            own = _by_those_they_name(criteria)
+            rows = self._done_by(values)
+        elif criteria.name:
+            rows = self._of_name(values)
         else:
-            rows = self._all(said)
-        return rows
+            rows = self._all(values)
+        return rows if own is None else _newest([*self.page(own, before, limit), *rows], limit)
 
-    def _of_person(self, said: dict[str, object]) -> Sequence[EventRecord]:
+    def _stored(self, subject: str) -> str:
+        """Return how events name the object: a group by its id, of which people know the name."""
+        kind, _, name = subject.partition(":")
+        if kind != "group":
+            return subject
+        row = self.db.row(
+            "SELECT id FROM user_groups WHERE name = :name AND deleted_at IS NULL", name=name
+        )
+        return subject if row is None else f"group:{row[0]}"
+
+    def _of_subject(self, values: dict[str, object]) -> Sequence[EventRecord]:
+        return SHOWN_EVENTS.all(
+            self.db,
+            "SELECT * FROM events WHERE subject = :subject AND subject IS NOT NULL AND at >= :since"
+            " AND at <= :until AND (at < :at OR (at = :at AND id < :id))"
+            " AND (uid = :uid OR :uid = -1) AND (:client_id = '' OR client_id = :client_id)"
+            " AND (:name = '' OR name = :name) AND (:done_by = ''"
+            " OR done_by = :done_by  OR (done_by = 'user' AND :done_by = 'user ' || uid) "
+            " OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
+            " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
+            " ORDER BY at DESC, id DESC LIMIT :limit",
+            **values,
+        )
+
+    def _of_person(self, values: dict[str, object]) -> Sequence[EventRecord]:
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE uid = :uid AND uid IS NOT NULL AND at >= :since"
@@ -369,11 +408,11 @@ class EventSearch(Struct, frozen=True):
             " OR (done_by = 'client' AND :done_by = 'client ' || client_id))"
             " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
-            **said,
+            **values,
         )
 
-    def _of_client(self, said: dict[str, object]) -> Sequence[EventRecord]:
-        said.pop("uid")
+    def _of_client(self, values: dict[str, object]) -> Sequence[EventRecord]:
+        values.pop("uid")
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE client_id = :client_id AND client_id IS NOT NULL"
@@ -383,12 +422,12 @@ class EventSearch(Struct, frozen=True):
             " AND :done_by = 'client ' || client_id))"
             " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
-            **said,
+            **values,
         )
 
-    def _done_by(self, said: dict[str, object]) -> Sequence[EventRecord]:
+    def _done_by(self, values: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id"):
-            said.pop(name)
+            values.pop(name)
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE done_by = :done_by AND done_by NOT IN ('', 'user',"
@@ -396,31 +435,31 @@ class EventSearch(Struct, frozen=True):
             " AND (:name = '' OR name = :name)"
             " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
-            **said,
+            **values,
         )
 
-    def _of_name(self, said: dict[str, object]) -> Sequence[EventRecord]:
+    def _of_name(self, values: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by"):
-            said.pop(name)
+            values.pop(name)
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE name = :name AND at >= :since AND at <= :until AND (at <"
             " :at OR (at = :at AND id < :id))"
             " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
-            **said,
+            **values,
         )
 
-    def _all(self, said: dict[str, object]) -> Sequence[EventRecord]:
+    def _all(self, values: dict[str, object]) -> Sequence[EventRecord]:
         for name in ("uid", "client_id", "done_by", "name"):
-            said.pop(name)
+            values.pop(name)
         return SHOWN_EVENTS.all(
             self.db,
             "SELECT * FROM events WHERE at >= :since AND at <= :until AND (at < :at OR (at = :at"
             " AND id < :id))"
             " AND (:without = '' OR replace(:without, ' ' || name || ' ', '') = :without)"
             " ORDER BY at DESC, id DESC LIMIT :limit",
-            **said,
+            **values,
         )
 
 
@@ -440,7 +479,7 @@ class SavedFilters(Struct, frozen=True):
 
     db: Connection
 
-    def of(self, uid: Uid, list_name: str) -> Sequence[SavedFilter]:
+    def of_list(self, uid: Uid, list_name: str) -> Sequence[SavedFilter]:
         """Return the filters that a user saved for a list, by name."""
         return _SAVED.all(
             self.db,
@@ -456,7 +495,7 @@ class SavedFilters(Struct, frozen=True):
 
         The caller holds the user, so that two requests cannot exceed the limit.
         """
-        others = [each for each in self.of(uid, list_name) if each.name != saved.name]
+        others = [each for each in self.of_list(uid, list_name) if each.name != saved.name]
         if len(others) >= MOST:
             return False
         self.db.run(

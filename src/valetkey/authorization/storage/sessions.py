@@ -244,7 +244,7 @@ class Participants(Struct, frozen=True):
             until=until,
         )
 
-    def of(self, session_id: str) -> Sequence[str]:
+    def of_session(self, session_id: str) -> Sequence[str]:
         """Return the ids of the participating clients, earliest first."""
         rows = self.db.rows(
             "SELECT client_id FROM participants WHERE session_id = :session_id"
@@ -267,14 +267,14 @@ class Participants(Struct, frozen=True):
 class SessionAndUser(Struct, frozen=True):
     """A session, ended or not, and its user, disabled or not.
 
-    `consent` is the user's for the requested client, `told` whether that client takes part in the
-    session.
+    `consent` is the user's for the requested client, `is_participant` whether that client takes
+    part in the session.
     """
 
     session: Session
     user: User
     consent: Consent | None
-    told: bool
+    is_participant: bool
 
 
 class SignedInRows(Struct, frozen=True):
@@ -318,7 +318,7 @@ _PRESENCES = Record(
     session=SESSIONS,
     user=USERS,
     consent=CONSENTS,
-    told=Column(sql="participants.client_id IS NOT NULL"),
+    is_participant=Column(sql="participants.client_id IS NOT NULL"),
 )
 
 

@@ -1,14 +1,48 @@
-"""Store of signing keys: public half in clear, private half encrypted."""
+"""Signing keys and their store: public half in clear, private half encrypted."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
-from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import touch
 from valetkey.database.engine import Connection
 from valetkey.database.record import Record
 from valetkey.kernel.moment import Instant
+
+
+class KeyState(StrEnum):
+    """`NEXT` is published and does not sign yet; `RETIRING` still verifies and no longer signs."""
+
+    NEXT = "next"
+    CURRENT = "current"
+    RETIRING = "retiring"
+    GONE = "gone"
+
+
+class SigningKeyRecord(Struct, frozen=True):
+    """A stored key: public half in clear, private half sealed."""
+
+    kid: str
+    purpose: str
+    algorithm: str
+    period: int
+    public_jwk: str
+    sealed: str
+    created_at: Instant
+    activates_at: Instant
+    retires_at: Instant | None
+    removed_at: Instant | None
+
+    def state(self, now: Instant) -> KeyState:
+        """Return the state of the key: published, then signing, then only verifying, then gone."""
+        if self.removed_at is not None and self.removed_at <= now:
+            return KeyState.GONE
+        if self.activates_at > now:
+            return KeyState.NEXT
+        if self.retires_at is None or self.retires_at > now:
+            return KeyState.CURRENT
+        return KeyState.RETIRING
 
 
 class SigningKeys(Struct, frozen=True):

@@ -27,6 +27,7 @@ from valetkey.authorization.storage.grants import Connected, Consents, Grants
 from valetkey.authorization.storage.groups import Groups
 from valetkey.authorization.storage.images import Logos, Pictures
 from valetkey.authorization.storage.members import InitialAccessTokens, Members, TeamInvitations
+from valetkey.authorization.storage.nodes import Backups, Nodes
 from valetkey.authorization.storage.outbox import EmailQueue, LogoutQueue, Outbox
 from valetkey.authorization.storage.records import (
     NOWHERE,
@@ -118,6 +119,17 @@ class UpstreamClaims(Struct, frozen=True):
     """
 
 
+class SubjectNames(Struct, frozen=True):
+    """Names objects of one kind, as in `Event.subject`.
+
+    `find` takes an id; it returns the object's name and the address of its page in the console, ""
+    for none. None if there is no such object.
+    """
+
+    kind: str
+    find: Callable[["Transaction", str], tuple[str, str] | None]
+
+
 class Hooks(Struct, frozen=True):
     """What features do in transactions of the core."""
 
@@ -139,6 +151,8 @@ class Hooks(Struct, frozen=True):
     upstream_claims: tuple[UpstreamClaims, ...] = ()
     group_deleted: tuple[Callable[[Connection, str], None], ...] = ()
     """They delete their rows of a group, by its id, with it."""
+    subjects_named: tuple[SubjectNames, ...] = ()
+    """They name the objects that events are about."""
     directory_named: tuple[Callable[["Transaction", str], str], ...] = ()
     """They return the name of a directory by its credential; "" for one they do not have."""
 
@@ -162,6 +176,8 @@ class Transaction(Struct, frozen=True):
     clients = _store(Clients)
     apis = _store(Apis)
     applied = _store(Applied)
+    nodes = _store(Nodes)
+    backups = _store(Backups)
     logos = _store(Logos)
     registrations = _store(Registrations)
     invitations = _store(InitialAccessTokens)
@@ -278,6 +294,10 @@ class Store:
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one consistent snapshot; for look-ups by key."""
         return await self.engine.read(lambda db: work(self._reading(db)))
+
+    async def read_replica(self, work: Callable[[Transaction], T | None]) -> T | None:
+        """Run `work` on a snapshot of a replica; None without a result: see the engine."""
+        return await self.engine.read_replica(lambda db: work(self._reading(db)))
 
     async def read_one(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which sends a single statement, without a transaction around it."""

@@ -12,11 +12,14 @@ from valetkey.database.engine import Connection
 from valetkey.database.record import Column, Record
 from valetkey.kernel.moment import Instant, days, hours
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.request_samples import RequestSample
+from valetkey.kernel.tracing import RequestSample
 from valetkey.web.client_address import Buckets
 
 EVERY_CLIENT = ""
 """The client under which the totals of all clients are counted."""
+
+EVERY_CLIENT_BY_HOUR = "by hour"
+"""The client under which totals are counted by hour, as `09.tokens`; no client's id has a space."""
 
 _DAY = 86_400
 
@@ -100,7 +103,7 @@ class UsageCounters(Struct, frozen=True):
         )
         return noted == 1
 
-    def note(self, client_id: str, what: str, at: Instant) -> None:
+    def record(self, client_id: str, what: str, at: Instant) -> None:
         """Record the last time of this kind, unless a later one is known."""
         self.db.send(
             "INSERT INTO usage_latest (client_id, what, at) VALUES (:client_id, :what, :at)"
@@ -199,7 +202,7 @@ class ScopeUses(Struct, frozen=True):
 
     db: Connection
 
-    def note(self, use: ScopeUse, at: ApiGeneration = ("", 0)) -> bool:
+    def record(self, use: ScopeUse, at: ApiGeneration = ("", 0)) -> bool:
         """Record a use at an API, unless a later one is known. The scope is that of grants.
 
         False if no live grant allows it there: the grant ended, or its part that was for the API.

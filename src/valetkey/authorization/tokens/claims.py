@@ -156,7 +156,7 @@ class TokenClaims:
         if not chosen and not has_roles and self.file is None:
             return NO_CLAIMS
         found: dict[str, object] = {ROLES: values.roles_at(api)} if has_roles else {}
-        found |= values.of(chosen)
+        found |= values.values_of(chosen)
         lists = _lists(chosen, ROLES) if has_roles else _lists(chosen)
         found |= self._of_file(values, client_id, api, scope)
         return with_lists_that_fit(found, lists, self._userinfo)
@@ -204,7 +204,7 @@ class TokenClaims:
     ) -> Claims:
         """Return those of `declared` that introspection tells the API of a token about its user."""
         chosen = _chosen(declared, ClaimLocation.INTROSPECTION, client_id, api, scope)
-        return _Values(tx, user, api, self._at).of(chosen)
+        return _Values(tx, user, api, self._at).values_of(chosen)
 
     def are_stored_with_user(
         self, declared: Sequence[ExtraClaim], client_id: str, scope: Scope
@@ -226,7 +226,7 @@ class TokenClaims:
         if not chosen and GROUPS not in names and self.file is None:
             return NO_CLAIMS
         found: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
-        found |= values.of(chosen)
+        found |= values.values_of(chosen)
         return found | self._of_file(values, client_id, None, scope)
 
     def _of_file(
@@ -236,13 +236,13 @@ class TokenClaims:
         if self.file is None:
             return {}
         shown = None if api is None else {"identifier": api.identifier, "name": api.name}
-        asked = {
+        question = {
             "user": values.shown(),
             "client": {"client_id": client_id},
             "api": shown,
             "scopes": sorted(scope),
         }
-        return dict(self.file.claims(asked))
+        return dict(self.file.claims(question))
 
     async def supply(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do work that evaluates claims in a transaction; again if it needs the function first.
@@ -322,7 +322,7 @@ class _Values:
         self.user = user
         self.api = api
 
-    def of(self, chosen: Sequence[ExtraClaim]) -> dict[str, object]:
+    def values_of(self, chosen: Sequence[ExtraClaim]) -> dict[str, object]:
         """Return the values by name; a claim without a value is absent."""
         # Access token and ID token mostly have the same claims.
         for each in chosen:

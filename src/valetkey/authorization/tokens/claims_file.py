@@ -76,10 +76,10 @@ class _Input(Struct):
 class ClaimsNeeded(Exception):
     """Rolls a transaction back that needs a result of the function, and carries its input."""
 
-    def __init__(self, asked: bytes) -> None:
+    def __init__(self, question: bytes) -> None:
         """Store the encoded input."""
         super().__init__("a result of the claims file is needed")
-        self.asked = asked
+        self.asked = question
 
 
 class ClaimsFile:
@@ -101,9 +101,9 @@ class ClaimsFile:
         self._turn = asyncio.Lock()
         self._calls: set[asyncio.Task[None]] = set()
 
-    def claims(self, asked: Mapping[str, object]) -> Claims:
+    def claims(self, question: Mapping[str, object]) -> Claims:
         """Return the kept result for this input. Raises ClaimsNeeded without one."""
-        encoded = msgspec.json.encode(asked, order="deterministic")
+        encoded = msgspec.json.encode(question, order="deterministic")
         found = self._kept.get(encoded)
         if found is None:
             raise ClaimsNeeded(encoded)
@@ -125,11 +125,11 @@ class ClaimsFile:
         await asyncio.gather(*self._calls, return_exceptions=True)
         await self._end()
 
-    async def _call(self, asked: bytes) -> None:
+    async def _call(self, question: bytes) -> None:
         if len(self._calls) >= _MOST_WAITING:
             raise self._refused(f"{_MOST_WAITING} calls that wait")
         # Shielded: a client that goes away must not end the process, whose answer is still to come.
-        call = asyncio.create_task(self._take_turn(asked))
+        call = asyncio.create_task(self._take_turn(question))
         self._calls.add(call)
         call.add_done_callback(self._done)
         await asyncio.shield(call)
@@ -139,33 +139,33 @@ class ClaimsFile:
         if not call.cancelled():
             call.exception()  # Retrieved: the caller may be gone.
 
-    async def _take_turn(self, asked: bytes) -> None:
+    async def _take_turn(self, question: bytes) -> None:
         async with self._turn:
-            if asked in self._kept:
+            if question in self._kept:
                 return
             if self._has_failed and _version(self.file) != self._version:
                 await self._end()
                 self._paused.clear()
-            whose = msgspec.json.decode(asked, type=_Input).whose
+            whose = msgspec.json.decode(question, type=_Input).whose
             if self._process is None:
                 await self._start()
             self._refuse_paused(whose)
             try:
-                claims = self._checked(await self._exchange(asked, whose))
+                claims = self._checked(await self._exchange(question, whose))
             except Refused:
                 self._has_failed = True
                 raise
             self._paused.pop(whose, None)
             if len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-            self._kept[asked] = claims
+            self._kept[question] = claims
 
-    async def _exchange(self, asked: bytes, whose: str) -> Mapping[str, object]:
+    async def _exchange(self, question: bytes, whose: str) -> Mapping[str, object]:
         """Return the process's answer. One that is late or malformed ends the process."""
         is_done = False
         try:
             async with asyncio.timeout(SECONDS):
-                answer = await _line(self._process, asked + b"\n")
+                answer = await _line(self._process, question + b"\n")
             is_done = True
         except TimeoutError:
             self._pause(whose, _SHORTEST_PAUSE)
@@ -272,7 +272,7 @@ async def _line(process: Process | None, sent: bytes) -> Mapping[str, object]:
     with contextlib.suppress(ConnectionError):
         process.stdin.write(sent)
         await process.stdin.drain()
-    said = read_object(await process.stdout.readline())
-    if said is None:
+    members = read_object(await process.stdout.readline())
+    if members is None:
         raise ValueError("the line is no JSON object")
-    return said
+    return members

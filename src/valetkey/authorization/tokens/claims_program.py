@@ -30,11 +30,11 @@ def _where(file: str, error: BaseException) -> str:
 
 def _answer(claims: Callable[..., object], file: str, line: bytes) -> bytes:
     try:
-        asked = json.loads(line)
-        said = claims(asked["user"], asked["client"], asked["api"], asked["scopes"])
-        if not isinstance(said, Mapping):
-            return json.dumps({"error": f"{type(said).__name__} instead of a mapping"}).encode()
-        found = dict(cast("Mapping[object, object]", said))
+        question = json.loads(line)
+        result = claims(question["user"], question["client"], question["api"], question["scopes"])
+        if not isinstance(result, Mapping):
+            return json.dumps({"error": f"{type(result).__name__} instead of a mapping"}).encode()
+        found = dict(cast("Mapping[object, object]", result))
         answer = json.dumps({"claims": found}, allow_nan=False).encode()
     except BaseException as error:  # noqa: BLE001 - SystemExit too
         return json.dumps({"error": _where(file, error)}).encode()

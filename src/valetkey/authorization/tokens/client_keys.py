@@ -189,7 +189,7 @@ class SharedSecrets(Struct, frozen=True):
 
     sealer: Sealer
 
-    def of(self, client: Client, now: Instant) -> tuple[Secret, ...]:
+    def live_secrets(self, client: Client, now: Instant) -> tuple[Secret, ...]:
         """Return the client's live sealed secrets, newest first.
 
         Empty if it has none, or if the keyring is another one.
@@ -267,7 +267,7 @@ class ClientSigner(Struct, frozen=True):
         self, claims: Mapping[str, object], client: Client, now: Instant, typ: str, algorithm: str
     ) -> str:
         if algorithm == mac.ALGORITHM:
-            secrets = self.shared.of(client, now)
+            secrets = self.shared.live_secrets(client, now)
             if not secrets:
                 raise _refused("secret", "a secret that is kept to be signed with")
             return mac.sign_shared(claims, secrets[0], typ=typ)

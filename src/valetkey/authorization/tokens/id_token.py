@@ -32,7 +32,7 @@ class Subjects(Struct, frozen=True):
 
     key: FingerprintKey
 
-    def of(self, user: User, client: Client) -> str:
+    def subject_of(self, user: User, client: Client) -> str:
         """Return the permanent `sub` of this user for this client; at most 255 characters."""
         return self.of_uid(user.uid, client)
 
@@ -41,7 +41,7 @@ class Subjects(Struct, frozen=True):
         if not client.openid.is_pairwise:
             return str(uid)
         # A sector is a host name without NUL, so no two pairs have the same encoding.
-        return self.key.of("pairwise subject", f"{sector_of(client)}\0{uid}")
+        return self.key.fingerprint("pairwise subject", f"{sector_of(client)}\0{uid}")
 
     def session(self, session_id: str, client: Client) -> str:
         """Return the `sid` of this session for this client.
@@ -51,7 +51,9 @@ class Subjects(Struct, frozen=True):
         """
         if not client.openid.is_pairwise:
             return session_id
-        return "se_" + self.key.of("pairwise session", f"{sector_of(client)}\0{session_id}")
+        return "se_" + self.key.fingerprint(
+            "pairwise session", f"{sector_of(client)}\0{session_id}"
+        )
 
 
 def sector_of(client: Client) -> str:
@@ -141,7 +143,7 @@ def content(
     """Return the claims of an ID token without those that bind it to a code or a token."""
     claims: dict[str, object] = {
         "iss": issuer,
-        "sub": subjects.of(identity.user, identity.client),
+        "sub": subjects.subject_of(identity.user, identity.client),
         "aud": identity.client.id,
         "iat": now,
         "exp": later(now, lifetime),
@@ -223,7 +225,7 @@ class IdTokenHints(Struct, frozen=True):
         if jwt.parse(text, _TYPES).header.alg == mac.ALGORITHM:
             return mac.verify_shared(
                 text,
-                self.shared.of(client, now),
+                self.shared.live_secrets(client, now),
                 typ=_TYPES,
                 issuer=self.issuer,
                 audience=client.id,
@@ -269,7 +271,7 @@ class LogoutTokens(Struct, frozen=True):
         # Never a nonce: an ID token could otherwise be forged from it (section 2.4).
         claims: dict[str, object] = {
             "iss": self.issuer,
-            "sub": self.subjects.of(user, client),
+            "sub": self.subjects.subject_of(user, client),
             "aud": client.id,
             "iat": now,
             "exp": later(now, _LIFETIME),

@@ -83,7 +83,7 @@ class IdentityAssertion(Struct, frozen=True):
         """Return the record that makes it single-use, kept as long as it could be accepted."""
         return Voucher(
             VoucherKind.ASSERTION,
-            key.of(f"identity assertion:{self.issuer}", self.jti),
+            key.fingerprint(f"identity assertion:{self.issuer}", self.jti),
             client_id="",
             grant_id="",
             payload="",

@@ -138,64 +138,64 @@ class Issuing(Struct, frozen=True):
     issued_token_type: str = ""
 
 
-def issue_access_token(tx: Transaction, asked: Issuing, key: FingerprintKey) -> Granted:
+def issue_access_token(tx: Transaction, issuing: Issuing, key: FingerprintKey) -> Granted:
     """Create the record of an access token. A reference token is stored; a JWT is signed later.
 
     Raises Refused if its claims cannot be evaluated, and for a user in none of the groups that
     the API requires: every token of a user is issued here.
     """
-    user, required = asked.user, asked.api.required_groups
+    user, required = issuing.user, issuing.api.required_groups
     if user is not None and required and not tx.groups.admits(user.uid, required):
         raise Refused.because(
             ErrorCode.INVALID_GRANT,
             "the user is in none of the groups that may use this API",
             "grant.api_groups",
-            f"{' or '.join(required)}, for {asked.api.identifier}",
+            f"{' or '.join(required)}, for {issuing.api.identifier}",
             "a user in none of them",
         )
-    claims, identity = asked.claims.of_tokens(
+    claims, identity = issuing.claims.of_tokens(
         tx,
-        asked.client.id,
-        asked.api,
-        asked.scope,
-        asked.user,
-        asked.identity,
+        issuing.client.id,
+        issuing.api,
+        issuing.scope,
+        issuing.user,
+        issuing.identity,
     )
-    expires_at = Instant(asked.now + asked.lifetime)
-    if asked.ends_at is not None:
-        expires_at = min(expires_at, asked.ends_at)
-    reference = asked.draw.reference if is_by_reference(asked.client, asked.api) else None
+    expires_at = Instant(issuing.now + issuing.lifetime)
+    if issuing.ends_at is not None:
+        expires_at = min(expires_at, issuing.ends_at)
+    reference = issuing.draw.reference if is_by_reference(issuing.client, issuing.api) else None
     if reference is not None:
         tx.access_tokens.issue(
-            key.of(ACCESS_TOKEN, reference.reveal()),
+            key.fingerprint(ACCESS_TOKEN, reference.reveal()),
             ReferenceToken(
-                id=asked.draw.token_id,
-                client_id=asked.client.id,
-                grant_id=asked.grant_id,
-                uid=None if asked.user is None else asked.user.uid,
-                scope=asked.scope,
-                audience=asked.api.identifier,
-                issued_at=asked.now,
+                id=issuing.draw.token_id,
+                client_id=issuing.client.id,
+                grant_id=issuing.grant_id,
+                uid=None if issuing.user is None else issuing.user.uid,
+                scope=issuing.scope,
+                audience=issuing.api.identifier,
+                issued_at=issuing.now,
                 expires_at=expires_at,
-                actors=asked.actors,
+                actors=issuing.actors,
                 claims=encoded(claims),
             ),
         )
     return Granted(
-        client=asked.client,
-        api=asked.api,
-        scope=asked.scope,
-        token_id=asked.draw.token_id,
-        issued_at=asked.now,
+        client=issuing.client,
+        api=issuing.api,
+        scope=issuing.scope,
+        token_id=issuing.draw.token_id,
+        issued_at=issuing.now,
         expires_at=expires_at,
-        user=asked.user,
-        grant_id=asked.grant_id,
-        auth_time=asked.auth_time,
+        user=issuing.user,
+        grant_id=issuing.grant_id,
+        auth_time=issuing.auth_time,
         reference=reference,
-        refresh_token=asked.refresh_token,
+        refresh_token=issuing.refresh_token,
         identity=identity,
-        actors=asked.actors,
-        issued_token_type=asked.issued_token_type,
+        actors=issuing.actors,
+        issued_token_type=issuing.issued_token_type,
         claims=claims,
     )
 
@@ -215,9 +215,9 @@ class TokenResponses(Struct, frozen=True):
         return access_token_of(granted, self.issuer).sign(key)
 
     def _algorithm(self, granted: Granted) -> Algorithm:
-        wanted = granted.api.signing_algorithm
+        algorithm = granted.api.signing_algorithm
         # The setting may have lost an algorithm since the API was declared.
-        return wanted if wanted in self.keys.algorithms else ALGORITHM
+        return algorithm if algorithm in self.keys.algorithms else ALGORITHM
 
     def assertion(self, issued: IssuedAssertion, now: Instant) -> dict[str, object]:
         """Return the members of the response with an identity assertion (RFC 8693 section 2.2).
@@ -287,11 +287,11 @@ def access_token_of(granted: Granted, issuer: str) -> AccessToken:
 def info(user: User, scope: Scope) -> dict[str, object]:
     """Return name and email if the granted scope allows them."""
     whole = "read" in scope or "account:read" in scope
-    said: dict[str, object] = {}
+    members: dict[str, object] = {}
     if whole or "profile" in scope:
-        said["name"] = user.name
+        members["name"] = user.name
     if whole or "email" in scope:
-        said["email"] = user.email
+        members["email"] = user.email
         # An unverified address must not be taken for an identity.
-        said["email_verified"] = user.email_verified_at is not None
-    return said
+        members["email_verified"] = user.email_verified_at is not None
+    return members

@@ -13,7 +13,7 @@ from valetkey.authorization.model.api import NO_CLAIMS, Claims
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.grant import Grant, Liveness
 from valetkey.authorization.model.user import User
-from valetkey.authorization.storage.revision import token_state
+from valetkey.authorization.storage.revision import require_token_state, token_state
 from valetkey.authorization.storage.revocations import RevokedKind
 from valetkey.authorization.storage.tokens import ReferenceToken
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -33,6 +33,7 @@ from valetkey.kernel.secret import FingerprintKey, Prefix, well_formed
 from valetkey.web.exchange import Response
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MOST_KNOWN = 4_096
 """Maximum number of cached tokens; the oldest is evicted first."""
@@ -49,7 +50,7 @@ class CachedAnswer(Struct, Generic[T]):
     The response may be sent again only to that client: the same object, not an equal one.
     """
 
-    known: T
+    value: T
     client: Client | None = None
     response: Response | None = None
 
@@ -141,6 +142,29 @@ class AnswerCache(Generic[T]):
         while len(self._answers) >= MOST_KNOWN:
             del self._answers[next(iter(self._answers))]
         self._answers[digest] = _Entry(answer, now)
+
+    async def from_replica(self, work: Callable[[Transaction], R | None]) -> tuple[int, R] | None:
+        """Return what `work` finds on a replica, and the number under which that may be added.
+
+        The replica has every event that `affects_tokens` which was committed before this call, as
+        an answer that is cached has: so `work` returns what could be cached, and None for
+        anything else, above all for what it does not find, which may be too new for the replica.
+        A refusal counts as None. None: ask the primary (docs/decisions/0080).
+        """
+        if not self._store.engine.has_replica():
+            return None
+        await self._refresh.run(self._read)
+        number = self.number
+
+        def checked(tx: Transaction) -> R | None:
+            require_token_state(tx.db, number)
+            try:
+                return work(tx)
+            except Refused:
+                return None
+
+        found = await self._store.read_replica(checked)
+        return None if found is None else (number, found)
 
     def _fresh(self, digest: bytes, now: Instant) -> "_Entry[T] | None":
         entry = self._answers.get(digest)
@@ -268,34 +292,34 @@ class AccessTokenReader:
 
     async def _read_by_value(self, token: str, now: Instant) -> Read | None:
         try:
-            said = self._verify(token, now)
+            claims = self._verify(token, now)
         except Refused as refused:
             if refused.refusal.check != access_token.UNKNOWN_KEY:
                 return None
             await self.keys.refresh(now, surely=True)
             try:
-                said = self._verify(token, now)
+                claims = self._verify(token, now)
             except Refused:
                 return None
         uid = None
-        if said.grant_id is not None:
+        if claims.grant_id is not None:
             # Only a holder of our signing key could cause this; it is still refused, not a crash.
-            if _UID.fullmatch(said.subject) is None:
+            if _UID.fullmatch(claims.subject) is None:
                 return None
-            uid = int(said.subject)
+            uid = int(claims.subject)
         return Read(
-            token_id=said.token_id,
-            client_id=said.client_id,
-            grant_id=said.grant_id,
-            subject=said.subject,
+            token_id=claims.token_id,
+            client_id=claims.client_id,
+            grant_id=claims.grant_id,
+            subject=claims.subject,
             uid=uid,
-            scope=said.scope,
-            audience=said.audience,
-            issued_at=said.issued_at,
-            expires_at=said.expires_at,
+            scope=claims.scope,
+            audience=claims.audience,
+            issued_at=claims.issued_at,
+            expires_at=claims.expires_at,
             by_reference=False,
-            actors=said.actors,
-            claims=said.claims,
+            actors=claims.actors,
+            claims=claims.claims,
         )
 
     def _verify(self, token: str, now: Instant) -> AccessToken:
@@ -362,7 +386,7 @@ class AccessTokenReader:
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
         """Revoke one token. Exactly one of several concurrent calls returns True."""
         if read.by_reference:
-            print_ = self.fingerprints.of(ACCESS_TOKEN, token)
+            print_ = self.fingerprints.fingerprint(ACCESS_TOKEN, token)
             return tx.access_tokens.revoke(read.token_id, print_, read.audience, now)
         # Kept until a token that was issued in the future has expired.
         return tx.revocations.add_once(
@@ -372,7 +396,7 @@ class AccessTokenReader:
     def _look_up(self, tx: Transaction, token: str) -> tuple[ReferenceToken, Liveness] | None:
         if not is_reference(token):
             return None
-        return tx.access_tokens.find(self.fingerprints.of(ACCESS_TOKEN, token))
+        return tx.access_tokens.find(self.fingerprints.fingerprint(ACCESS_TOKEN, token))
 
 
 def is_reference(token: str) -> bool:

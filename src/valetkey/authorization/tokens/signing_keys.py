@@ -16,8 +16,8 @@ from valetkey.authorization.model.event.administration import (
     SigningKeyWithdrawn,
 )
 from valetkey.authorization.model.event.event import USUAL_ACTOR, DoneBy
-from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.storage.revision import revision, touch
+from valetkey.authorization.storage.signing_keys import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
@@ -158,7 +158,7 @@ class SigningKeyRing:
 
     async def refresh_each_second(self, now: Instant) -> None:
         """Refresh at most once a second: enough for signing with a long-published key."""
-        if now != self._looked_at:
+        if now != self._looked_at or not self._records:
             self._looked_at = now
             await self.refresh(now)
 
@@ -342,12 +342,12 @@ class SigningKeyRing:
         self, algorithms: Iterable[Algorithm]
     ) -> Mapping[Algorithm, tuple["_Draft", "_Draft"]]:
         """Generate two keys per algorithm, as many as an empty database needs."""
-        wanted = tuple(algorithms)
+        names = tuple(algorithms)
         # In parallel: generating RSA keys releases the interpreter lock.
-        made = await asyncio.gather(*(_make(each) for each in (*wanted, *wanted)))
+        made = await asyncio.gather(*(_make(each) for each in (*names, *names)))
         drafts = tuple(self._seal(key) for key in made)
-        pairs = zip(drafts[: len(wanted)], drafts[len(wanted) :], strict=True)
-        return dict(zip(wanted, pairs, strict=True))
+        pairs = zip(drafts[: len(names)], drafts[len(names) :], strict=True)
+        return dict(zip(names, pairs, strict=True))
 
     def _seal(self, key: SigningKey) -> "_Draft":
         return _Draft(

@@ -53,10 +53,12 @@ class UserInfo(Struct, frozen=True):
     subjects: Subjects
     token_claims: TokenClaims
 
-    def claims(self, told: UserInfoGrant, client: Client) -> dict[str, object]:
+    def claims(self, grant: UserInfoGrant, client: Client) -> dict[str, object]:
         """Return the claims for `client`, the client that `told` names."""
-        said = {"sub": self.subjects.of(told.user, client)} | user_claims(told.user, told.names)
-        return said | {**told.stored}
+        claims = {"sub": self.subjects.subject_of(grant.user, client)} | user_claims(
+            grant.user, grant.names
+        )
+        return claims | {**grant.stored}
 
     def takes_one_statement(self, read: Read | None, declared: Sequence[ExtraClaim]) -> bool:
         """Return whether `tell` with these declared claims sends one statement for this JWT.
@@ -105,8 +107,8 @@ class UserInfo(Struct, frozen=True):
         if grant is None and live.grant_id is not None:
             looked_up = tx.grants.find(live.grant_id)
             grant = None if looked_up is None else looked_up.grant
-        asked = ClaimsRequest.parse("" if grant is None else grant.claims)
-        names = frozenset((*claims_of_scope(live.scope), *asked.userinfo))
+        requested = ClaimsRequest.parse("" if grant is None else grant.claims)
+        names = frozenset((*claims_of_scope(live.scope), *requested.userinfo))
         is_complete = declared is None or GROUPS not in names
         stored = NO_CLAIMS
         if is_complete:

@@ -38,30 +38,30 @@ from valetkey.kernel.webhook import is_webhook_secret
 _KIND = "webhook"
 
 
-def _prepare(services: Services, wanted: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
+def _prepare(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
     entropy, changes = services.random(ENTROPY), changes_of(services)
-    return lambda tx, now: _apply(tx, changes, wanted, entropy, now)
+    return lambda tx, now: _apply(tx, changes, entry, entropy, now)
 
 
 def _apply(
-    tx: Transaction, keeper: WebhookChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
+    tx: Transaction, keeper: WebhookChanges, entry: DeclaredEntry, entropy: bytes, now: Instant
 ) -> Step:
-    secret = wanted.secret
+    secret = entry.secret
     if secret is not None and not is_webhook_secret(secret.reveal()):
         fault = MetadataError("secret", "whsec_ and base64 of 24 to 64 bytes")
-        raise invalid_entry(wanted, [fault])
-    there = _there(tx, wanted)
+        raise invalid_entry(entry, [fault])
+    there = _there(tx, entry)
     if there is None:
-        return _create(tx, keeper, wanted, entropy, now)
-    changed = keeper.change(tx, there, _declared_values(wanted, there), now)
+        return _create(tx, keeper, entry, entropy, now)
+    changed = keeper.change(tx, there, _declared_values(entry, there), now)
     if isinstance(changed, tuple):
-        raise invalid_entry(wanted, changed)
+        raise invalid_entry(entry, changed)
     names = list(there.changed_fields(changed))
     if secret is not None and not keeper.has_secret(changed, secret.reveal()):
         keeper.rotate(tx, changed, entropy, now, secret.reveal())
         names.append("secret (the one before also signs for a day)")
-    if "disabled" in wanted.given:
-        switch = disable_webhook if wanted.given["disabled"] is True else enable_webhook
+    if "disabled" in entry.values:
+        switch = disable_webhook if entry.values["disabled"] is True else enable_webhook
         if switch(tx, changed, now):
             names.append("disabled")
     owned = Declared(_KIND, changed.id)
@@ -90,18 +90,18 @@ def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
 
 
 def _create(
-    tx: Transaction, keeper: WebhookChanges, wanted: DeclaredEntry, entropy: bytes, now: Instant
+    tx: Transaction, keeper: WebhookChanges, entry: DeclaredEntry, entropy: bytes, now: Instant
 ) -> Step:
-    secret = wanted.secret
-    target = _declared_values(wanted, None)
+    secret = entry.secret
+    target = _declared_values(entry, None)
     given = None if secret is None else secret.reveal()
     try:
         made = keeper.create(tx, target, entropy, now, secret=given)
     except Refused as refused:
-        raise invalid_entry(wanted, [MetadataError("url", refused.refusal.description)]) from None
+        raise invalid_entry(entry, [MetadataError("url", refused.refusal.description)]) from None
     if isinstance(made, tuple):
-        raise invalid_entry(wanted, made)
-    if wanted.given.get("disabled") is True:
+        raise invalid_entry(entry, made)
+    if entry.values.get("disabled") is True:
         disable_webhook(tx, made.webhook, now)
     shown = Secret(made.secret) if secret is None else None
     owned = Declared(_KIND, made.webhook.id, is_new=True)
@@ -110,31 +110,31 @@ def _create(
     )
 
 
-def _there(tx: Transaction, wanted: DeclaredEntry) -> Webhook | None:
+def _there(tx: Transaction, entry: DeclaredEntry) -> Webhook | None:
     """Return the operator's webhook with this URL, or with its previous one; None without one."""
     known = Webhooks.of(tx).of_operator()
-    url, earlier = wanted.text("url"), wanted.text("moved_from")
+    url, earlier = entry.text("url"), entry.text("moved_from")
     found = [each for each in known if each.url == url]
     before = [each for each in known if earlier and each.url == earlier]
     if len(found) > 1 or len(before) > 1:
         ids = ", ".join(each.id for each in (found if len(found) > 1 else before))
         raise invalid_entry(
-            wanted, [MetadataError("url", f"that of one webhook; delete all but one: {ids}")]
+            entry, [MetadataError("url", f"that of one webhook; delete all but one: {ids}")]
         )
     if found and before:
         right = "an address without a webhook; both addresses have one"
-        raise invalid_entry(wanted, [MetadataError("moved_from", right)])
+        raise invalid_entry(entry, [MetadataError("moved_from", right)])
     return next(iter(found or before), None)
 
 
-def _declared_values(wanted: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
+def _declared_values(entry: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
     """Return the declared values of the webhook; an existing webhook keeps the others."""
     fields = WebhookWanted.__struct_fields__
-    given = {name: wanted.given[name] for name in fields if name in wanted.given}
+    given = {name: entry.values[name] for name in fields if name in entry.values}
     try:
         declared = msgspec.convert(given, WebhookWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(wanted, faults_of(error, given, WebhookWanted)) from None
+        raise invalid_entry(entry, faults_of(error, given, WebhookWanted)) from None
     if there is None:
         return declared
     return replace(there.target, **{name: getattr(declared, name) for name in given})

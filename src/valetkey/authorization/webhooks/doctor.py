@@ -2,12 +2,14 @@
 
 from urllib.parse import urlsplit
 
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.check import (
     Condition,
     DatabaseCheck,
     Findings,
+    Installation,
     Level,
-    Site,
+    RemedyButton,
     moment,
 )
 from valetkey.authorization.storage.transaction import Transaction
@@ -29,7 +31,8 @@ WEBHOOK_FAILING = Condition(
     translatable("Look at its responses:"),
     "valetkey webhook attempts %(webhook)s",
     page="how-to/operate/alerts/webhook-failing",
-    console=ADDRESS,
+    console=f"{ADDRESS}/%(webhook)s",
+    remedy=RemedyButton(translatable("Show its responses")),
 )
 WEBHOOK_FAILED = WEBHOOK_FAILING.as_bad("webhook_failed")
 WEBHOOK_DISABLED = Condition(
@@ -43,26 +46,44 @@ WEBHOOK_DISABLED = Condition(
     translatable("Fix the receiver, then:"),
     "valetkey webhook enable %(webhook)s",
     page="how-to/operate/webhooks",
-    console=ADDRESS,
+    console=f"{ADDRESS}/%(webhook)s",
+    remedy=RemedyButton(translatable("Enable webhook"), Permission.SETTINGS, "enable"),
+)
+
+WEBHOOKS_GOOD = Condition(
+    "webhooks_good",
+    Level.OK,
+    "webhooks",
+    translatable("No delivery is failing. Webhooks: %(count)s."),
 )
 
 
-def webhooks(tx: Transaction, site: Site) -> Findings:
+def webhooks(tx: Transaction, installation: Installation) -> Findings:
     """Find the operator's webhooks whose deliveries fail, or that were disabled for that reason."""
-    for each in Webhooks.of(tx).of_operator():
+    found = Webhooks.of(tx).of_operator()
+    for each in found:
         since = each.failing_since
         if since is None:
             continue
         # Only the host: not every role may see the address.
         host = urlsplit(each.url).hostname
         outcome = next((it.outcome for it in Webhooks.of(tx).attempts(each.id, 1)), "-")
-        told = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
-        told["count"] = str(WebhookQueue.of(tx).waiting_for(each.id))
+        values = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
+        values["count"] = str(WebhookQueue.of(tx).waiting_for(each.id))
         if each.is_fault:
-            yield WEBHOOK_DISABLED.found(because=each.disabled_because, **told)
+            yield WEBHOOK_DISABLED.finding(because=each.disabled_because, **values)
         else:
-            judged = WEBHOOK_FAILED if site.now - since > _FAILING else WEBHOOK_FAILING
-            yield judged.found(**told)
+            judged = WEBHOOK_FAILED if installation.now - since > _FAILING else WEBHOOK_FAILING
+            yield judged.finding(**values)
+    if found and not any(each.failing_since for each in found):
+        yield WEBHOOKS_GOOD.finding(count=len(found))
 
 
-CHECKS = (DatabaseCheck("webhooks", webhooks, (WEBHOOK_FAILING, WEBHOOK_FAILED, WEBHOOK_DISABLED)),)
+CHECKS = (
+    DatabaseCheck(
+        "webhooks",
+        webhooks,
+        (WEBHOOK_FAILING, WEBHOOK_FAILED, WEBHOOK_DISABLED, WEBHOOKS_GOOD),
+        translatable("Webhooks"),
+    ),
+)

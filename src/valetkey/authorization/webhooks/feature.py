@@ -7,7 +7,7 @@ from urllib.parse import quote
 from valetkey.authorization.actions.admin.search import Match, SearchKind
 from valetkey.authorization.feature import CommandGroup, Feature
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.storage.transaction import Hooks, Transaction
+from valetkey.authorization.storage.transaction import Hooks, SubjectNames, Transaction
 from valetkey.authorization.webhooks.applied import DECLARED
 from valetkey.authorization.webhooks.doctor import CHECKS
 from valetkey.authorization.webhooks.jobs import GAUGES, jobs, sweep
@@ -16,6 +16,7 @@ from valetkey.authorization.webhooks.operations import WEBHOOKS
 from valetkey.authorization.webhooks.rules import reseal_all
 from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks, delete_of_client
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import masked
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
@@ -36,6 +37,16 @@ def _of_apps(services: Services, frame: str) -> "tuple[AnyPage, ...]":
 def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
     found = [it for it in Webhooks.of(tx).of_operator() if text.casefold() in it.url.casefold()]
     return [Match(it.url, f"/admin/webhooks/{quote(it.id, safe='')}") for it in found[:limit]]
+
+
+def _named(tx: Transaction, webhook_id: str) -> tuple[str, str] | None:
+    webhook = Webhooks.of(tx).find(webhook_id)
+    if webhook is None:
+        return None
+    # Those of apps have no page in the console.
+    page = "" if webhook.client_id else f"/admin/webhooks/{quote(webhook_id, safe='')}"
+    # Its path may be a secret of the receiver, which only some roles see.
+    return (masked(webhook.url), page)
 
 
 _COMMANDS = CommandGroup(
@@ -60,7 +71,11 @@ FEATURE = Feature(
     events=EVENTS,
     operations=WEBHOOKS,
     commands=(_COMMANDS,),
-    hooks=lambda _: Hooks((SubscribedEvents(),), (delete_of_client,)),
+    hooks=lambda _: Hooks(
+        (SubscribedEvents(),),
+        (delete_of_client,),
+        subjects_named=(SubjectNames("webhook", _named),),
+    ),
     console=_console,
     console_after=("/admin/events",),
     app_pages=_of_apps,

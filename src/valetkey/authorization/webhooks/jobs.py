@@ -115,18 +115,18 @@ class WebhookDelivery:
 
         And once a minute, because servers of a version before this one do not announce changes.
         """
-        store, wanted = self.store, self.subscribed
+        store, subscribed = self.store, self.subscribed
         seen, until = -1, 0.0
         try:
             while True:
                 changed = store.engine.changed()
                 if changed != seen or self.clock() >= until:
-                    await read_wanted(store, wanted)
+                    await read_wanted(store, subscribed)
                     seen, until = changed, self.clock() + _READ_EVERY
                 await rest(_LOOK_EVERY)
         finally:
             # Stale names could miss a new webhook's events.
-            wanted.names, wanted.none_exist = None, False
+            subscribed.names, subscribed.none_exist = None, False
 
     async def deliver(self) -> None:
         """Attempt due messages of any process, every second while there are webhooks."""
@@ -262,7 +262,7 @@ class WebhookDelivery:
         shown |= {name: data[name] for name in APP_EVENTS[event.name] if name in data}
         user = None if event.uid is None else tx.users.find(Uid(event.uid))
         if user is not None:
-            shown["sub"] = self.subjects.of(user, client)
+            shown["sub"] = self.subjects.subject_of(user, client)
         return body_of(message, event, shown)
 
     def _secrets(self, webhook: Webhook, now: Instant) -> Sequence[str]:
@@ -307,18 +307,18 @@ def jobs(parts: Parts) -> tuple[Job, ...]:
     return (delivery.follow_webhooks, delivery.deliver, delivery.keep_bounded)
 
 
-async def read_wanted(store: Store, wanted: SubscribedEvents) -> None:
+async def read_wanted(store: Store, subscribed: SubscribedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: Webhooks.of(tx).all())
-    wanted.none_exist = not webhooks
+    subscribed.none_exist = not webhooks
     enabled = [each for each in webhooks if each.disabled_at is None]
-    wanted.apps = frozenset(
+    subscribed.apps = frozenset(
         (each.client_id, name)
         for each in enabled
         if each.client_id is not None
         for name in each.events
     )
-    wanted.names = frozenset(
+    subscribed.names = frozenset(
         name for each in enabled if each.client_id is None for name in (each.events or ("",))
     )
 

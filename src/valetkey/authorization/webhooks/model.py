@@ -179,7 +179,8 @@ def secret_place(webhook_id: str) -> str:
 class WebhookCreated(Event, frozen=True):
     """A webhook was created for these events; none means every event."""
 
-    sentence = translatable("A webhook was created.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable("The webhook %(webhook_id)s was created.")
 
     webhook_id: str
     events: tuple[str, ...]
@@ -189,7 +190,8 @@ class WebhookCreated(Event, frozen=True):
 class WebhookChanged(Event, frozen=True):
     """Address, events or description of a webhook were changed."""
 
-    sentence = translatable("A webhook was changed: %(fields)s.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable("The webhook %(webhook_id)s was changed: %(fields)s.")
 
     webhook_id: str
     fields: tuple[str, ...]
@@ -199,7 +201,8 @@ class WebhookChanged(Event, frozen=True):
 class WebhookRemoved(Event, frozen=True):
     """A webhook was deleted; what waited for it is not sent."""
 
-    sentence = translatable("A webhook was deleted.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable("The webhook %(webhook_id)s was deleted.")
 
     webhook_id: str
     client_id: str | None = None
@@ -208,7 +211,8 @@ class WebhookRemoved(Event, frozen=True):
 class WebhookEnabled(Event, frozen=True):
     """A webhook was enabled again."""
 
-    sentence = translatable("A webhook was enabled.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable("The webhook %(webhook_id)s was enabled.")
 
     webhook_id: str
     client_id: str | None = None
@@ -217,8 +221,9 @@ class WebhookEnabled(Event, frozen=True):
 class WebhookDisabled(BySystem, frozen=True):
     """A webhook was disabled: by `operator` or `owner`, or `undelivered`, `gone`, `full`."""
 
+    subject = "webhook:{webhook_id}"
     is_alarming = True
-    sentence = translatable("A webhook was disabled: %(because)s.")
+    sentence = translatable("The webhook %(webhook_id)s was disabled: %(because)s.")
     reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
         "full": translatable("too many messages waited"),
         "gone": translatable("the receiver answered 410 Gone"),
@@ -235,7 +240,8 @@ class WebhookDisabled(BySystem, frozen=True):
 class WebhookSecretIssued(Event, frozen=True):
     """A webhook got a new signing secret; the one before also signs for another day."""
 
-    sentence = translatable("A webhook got a new signing secret.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable("The webhook %(webhook_id)s got a new signing secret.")
 
     webhook_id: str
     client_id: str | None = None
@@ -244,7 +250,10 @@ class WebhookSecretIssued(Event, frozen=True):
 class WebhookMessageRequested(Event, frozen=True):
     """An operator had a test message or an earlier event sent to a webhook."""
 
-    sentence = translatable("A test message or an earlier event was sent to a webhook.")
+    subject = "webhook:{webhook_id}"
+    sentence = translatable(
+        "A test message or an earlier event was sent to the webhook %(webhook_id)s."
+    )
 
     webhook_id: str
     event_id: str

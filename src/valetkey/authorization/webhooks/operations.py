@@ -47,7 +47,7 @@ from valetkey.authorization.webhooks.rules import (
     require_access,
 )
 from valetkey.authorization.webhooks.storage import Webhooks
-from valetkey.kernel.replace import replace
+from valetkey.kernel.replace import converted, replace
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
 
@@ -115,18 +115,8 @@ class MessageQueued(msgspec.Struct, frozen=True):
 
 def webhook_shown(webhook: Webhook, *, whole: bool = True) -> WebhookShown:
     """Return the webhook as interfaces show it; not `whole` without path and query of its URL."""
-    return WebhookShown(
-        webhook.id,
-        webhook.url if whole else masked(webhook.url),
-        list(webhook.events),
-        webhook.description,
-        webhook.failures,
-        webhook.disabled_because,
-        webhook.disabled_at,
-        webhook.created_at,
-        webhook.failing_since,
-        webhook.client_id,
-    )
+    url = webhook.url if whole else masked(webhook.url)
+    return converted(WebhookShown, webhook, webhook_id=webhook.id, url=url)
 
 
 def webhook_tag(webhook: Webhook) -> str:
@@ -136,15 +126,7 @@ def webhook_tag(webhook: Webhook) -> str:
 
 def attempt_shown(attempt: WebhookAttempt, *, whole: bool = True) -> AttemptShown:
     """Return the attempt as interfaces show it; not `whole` without the response."""
-    return AttemptShown(
-        attempt.event_id,
-        attempt.name,
-        attempt.at,
-        attempt.attempt,
-        attempt.outcome,
-        attempt.milliseconds,
-        attempt.excerpt if whole else "",
-    )
+    return converted(AttemptShown, attempt, excerpt=attempt.excerpt if whole else "")
 
 
 _ALL = "/webhooks"

@@ -1,7 +1,7 @@
 """Pages about webhooks in the console and for teams of apps: list, log, forms, operations."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -25,11 +25,35 @@ from valetkey.authorization.site.admin.confirm import (
     Buttons,
     ConfirmationPages,
     Confirmed,
-    Offer,
     Subject,
 )
 from valetkey.authorization.site.admin.input_fields import Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    RecentEvents,
+    Related,
+    activity_about,
+    facts,
+)
+from valetkey.authorization.site.admin.objects import (
+    DISABLED,
+    FAILING,
+    Line,
+    LineButton,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    since,
+    since_or_none,
+    text,
+    unsorted,
+    words,
+)
 from valetkey.authorization.site.admin.references import suggestions
 from valetkey.authorization.site.app_team import (
     APP,
@@ -63,9 +87,14 @@ from valetkey.authorization.webhooks.model import (
     ADDRESS,
     APP_EVENTS,
     EVENT_EXPIRED,
+    FULL,
+    GONE,
     MOST_WEBHOOKS,
     MOST_WEBHOOKS_OF_APP,
+    OPERATOR,
+    OWNER,
     TEST,
+    UNDELIVERED,
     Webhook,
     WebhookAttempt,
 )
@@ -86,11 +115,13 @@ from valetkey.authorization.webhooks.rules import (
 )
 from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
+from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
 from valetkey.web.body import Form
 
 _ID = 100
+_TITLE = translatable("Webhooks")
 
 R = TypeVar("R", bound=VisitorRequest)
 
@@ -107,14 +138,7 @@ _WORDS: Words = {
 }
 _APP_WORDS: Words = {
     **_WORDS,
-    "events": (
-        translatable("Events"),
-        translatable(
-            "Leave empty for all of these: consent.given, consent.withdrawn, "
-            "grant.revoked, access_token.revoked, client_secret.issued, client_secret.ended, "
-            "client.disabled, client.enabled."
-        ),
-    ),
+    "events": (translatable("Events"), translatable("Select none to send all of these.")),
 }
 
 
@@ -204,65 +228,48 @@ def of_team(frame: str) -> Area[AppRequest]:
     )
 
 
-class WebhookRow(Struct, frozen=True):
-    """A webhook in the list. `state` is on, failing, disabled or fault."""
-
-    url: str
-    address: str
-    description: str
-    events: tuple[str, ...]
-    state: str
-
-
-class WebhooksPage(Struct, frozen=True):
-    """The list; `new_url` is "" if the role may not add one, or at the maximum number."""
-
-    template: ClassVar[str] = "webhooks/webhooks.html"
-
-    frame: str
-    app: AppHead | None
-    listed: tuple[WebhookRow, ...]
-    most: int
-    full: bool
-    new_url: str
-    deleted: bool
-
-
-class AttemptLine(Struct, frozen=True):
-    """An attempt; `replay_url` is "" if the user may not send it again."""
-
-    at: When
-    name: str
-    event_id: str
-    attempt: int
-    outcome: str
-    accepted: bool
-    milliseconds: int
-    excerpt: str
-    replay_url: str
-
-
-class WebhookPage(Struct, frozen=True):
-    """One webhook; `because` is why it is disabled."""
-
-    template: ClassVar[str] = "webhooks/webhook.html"
-    title: ClassVar[str] = translatable("Webhook")
-
-    frame: str
-    app: AppHead | None
-    back: str
-    row: WebhookRow
-    webhook_id: str
-    because: str
-    created: When
-    disabled: When | None
-    failing: When | None
-    failures: int
-    waiting: int
-    ways: tuple[Offer, ...]
-    edit_url: str
-    attempts: tuple[AttemptLine, ...]
-    done: str = ""
+_STATES = {
+    "": badge(translatable("Active")),
+    "failing": FAILING,
+    OPERATOR: DISABLED,
+    OWNER: DISABLED,
+}
+_FAULT = badge(translatable("Disabled: receiver failed"), "alarm")
+_NOTES = {
+    GONE: translatable(
+        "The receiver responded with status 410: it no longer exists. Fix it or change the"
+        " address, then enable the webhook."
+    ),
+    FULL: translatable(
+        "Too many messages are waiting because the receiver fails or is too slow. Fix it, then"
+        " enable the webhook to send them."
+    ),
+    UNDELIVERED: translatable(
+        "The receiver has failed for three days. Fix it, then enable the webhook to send the"
+        " waiting messages."
+    ),
+}
+_DISABLED_BY_OPERATOR = translatable("The operators of this server disabled the webhook.")
+_LIST = ListDeclaration(
+    ADDRESS,
+    ListWords(
+        caption=translatable("Webhooks, oldest first"),
+        new=translatable("New webhook"),
+        empty_title=translatable("No webhooks yet"),
+        empty_text=translatable(
+            "A webhook sends the events you choose to your server, signed and at least once."
+        ),
+    ),
+    unsorted(
+        translatable("Address"),
+        translatable("State"),
+        translatable("Events"),
+    ),
+)
+_EMPTY_OF_APP = translatable(
+    "A webhook sends events about this app to your server: consent given or withdrawn, tokens"
+    " revoked, secrets changed, the app disabled."
+)
 
 
 def secret_page(
@@ -291,28 +298,33 @@ _PREVIOUS = translatable(
 )
 
 
-def attempt_line(
-    attempt: WebhookAttempt, now: Instant, replay_url: str, *, whole: bool
-) -> AttemptLine:
+def _attempt(attempt: WebhookAttempt, now: Instant, replay_url: str, *, whole: bool) -> Line:
     """Return an attempt as a line; without the response unless `whole`."""
-    again = with_query(replay_url, {"event": attempt.event_id}) if replay_url else ""
-    return AttemptLine(
-        When(attempt.at, now),
-        attempt.name,
-        attempt.event_id,
-        attempt.attempt,
-        attempt.outcome,
-        attempt.outcome.startswith("2"),
-        attempt.milliseconds,
-        attempt.excerpt if whole else "",
-        "" if attempt.name == TEST or attempt.outcome == EVENT_EXPIRED else again,
+    is_sent_again = replay_url and attempt.name != TEST and attempt.outcome != EVENT_EXPIRED
+    count = translatable("attempt %(number)s, %(count)s ms")
+    return Line(
+        text(attempt.name),
+        (badge(attempt.outcome, "" if attempt.outcome.startswith("2") else "alarm"),),
+        (
+            since(When(attempt.at, now)),
+            words(count, number=attempt.attempt, count=attempt.milliseconds),
+            code(attempt.event_id),
+            *((text(attempt.excerpt),) if whole and attempt.excerpt else ()),
+        ),
+        act=LineButton(
+            with_query(replay_url, {"event": attempt.event_id}),
+            translatable("Send again"),
+            translatable("Send again: %(name)s"),
+            attempt.event_id,
+        )
+        if is_sent_again
+        else None,
     )
 
 
 SHOWN = 50
 """Maximum number of attempts on a page."""
 
-_BAD_REQUEST = 400
 _DONE = {"edit": translatable("The webhook is changed.")}
 
 
@@ -325,13 +337,14 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """The list, the form for another one, one webhook, its form and its operations."""
         area, services, one = self.area, self.services, f"{self.area.path}/{{webhook_id}}"
-        events = {"events": suggestions(lambda: area.events or services.kinds)}
+        choices = {"events": tuple((each, each) for each in area.events)} if area.events else {}
+        events = {} if choices else {"events": suggestions(lambda: services.kinds)}
         return (
             Page(
                 area.path,
                 area.sees,
                 self.list,
-                title=translatable("Webhooks"),
+                title=_TITLE,
                 nav=area.section or True,
                 docs="how-to/operate/webhooks.html",
             ),
@@ -347,6 +360,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Create webhook"),
+                choices=choices,
                 references=events,
             ).page(),
             Page(one, area.sees, self.show),
@@ -361,6 +375,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 translatable("Edit webhook"),
                 self._edited,
                 self._changed,
+                choices=choices,
                 references=events,
             ).page(),
             ConfirmationPages(
@@ -389,58 +404,88 @@ class WebhookPages(Struct, Generic[R], frozen=True):
 
         found = await self.services.store.read(read_state)
         full = len(found) >= area.most
-        page = WebhooksPage(
-            area.frame,
-            area.head(request),
-            tuple(self._row(request, each) for each in found),
-            area.most,
-            full,
-            area.at(request, "new") if area.may(request) and not full else "",
-            "deleted" in request.query,
+        note = translatable("There are %(count)s webhooks, the maximum.")
+        listed = replace(_LIST, address=area.at(request), new_url=area.at(request, "new"))
+        if client_id is not None:
+            listed = replace(listed, words=replace(listed.words, empty_text=_EMPTY_OF_APP))
+        page = listed.whole(
+            [self._row(request, each) for each in found],
+            may=area.may(request) and not full,
+            done=translatable("Webhook deleted.") if "deleted" in request.query else "",
+            notes=(words(note, count=area.most),) if full else (),
         )
-        return Show(page)
+        return Show(replace(page, frame=area.frame, app=area.head(request)))
 
     async def show(self, request: R) -> Outcome:
         """Show a webhook with its delivery log."""
         area, now, may = self.area, request.now, self.area.may(request)
 
-        def read_state(tx: Transaction) -> tuple[Webhook, int, Sequence[WebhookAttempt]]:
+        of_console = app_of(area.actor(request)) is None
+
+        def read_state(
+            tx: Transaction,
+        ) -> tuple[Webhook, int, Sequence[WebhookAttempt], RecentEvents | None]:
             webhook = area.found(tx, request)
+            about = f"webhook:{webhook.id}"
             return (
                 webhook,
                 WebhookQueue.of(tx).waiting_for(webhook.id),
                 Webhooks.of(tx).attempts(webhook.id, SHOWN),
+                activity_about(tx, about, now, self.services.kinds) if of_console else None,
             )
 
-        webhook, waiting, attempts = await self.services.store.scan(read_state)
-        enabled = webhook.disabled_at is None
-        place = area.at(request, webhook.id)
-        page = WebhookPage(
-            frame=area.frame,
-            app=area.head(request),
-            back=area.at(request),
-            row=self._row(request, webhook),
-            webhook_id=webhook.id,
-            because=webhook.disabled_because,
-            created=When(webhook.created_at, now),
-            disabled=None if webhook.disabled_at is None else When(webhook.disabled_at, now),
-            failing=None if webhook.failing_since is None else When(webhook.failing_since, now),
-            failures=webhook.failures,
-            waiting=waiting,
-            ways=BUTTONS.offers(webhook, area.permissions_of(request), place),
-            edit_url=f"{place}/edit" if may else "",
-            attempts=tuple(
-                attempt_line(each, now, f"{place}/replay" if may and enabled else "", whole=may)
-                for each in attempts
-            ),
+        webhook, waiting, attempts, activity = await self.services.store.scan(read_state)
+        place, head = area.at(request, webhook.id), area.head(request)
+        replay_url = f"{place}/replay" if may and webhook.disabled_at is None else ""
+        note = _NOTES.get(webhook.disabled_because, "")
+        if head is not None and webhook.disabled_because == OPERATOR:
+            note = _DISABLED_BY_OPERATOR
+        page = ObjectPage(
+            area.at(request),
+            _TITLE,
+            self._url(request, webhook),
+            state=(_state(webhook),),
+            notes=(Part("words", note, tone="alarm"),) if note else (),
+            description=webhook.description,
             done=BUTTONS.done(request.query.get("done"), _DONE),
+            figures=(
+                (translatable("Waiting messages"), waiting),
+                (translatable("Failures in a row"), webhook.failures),
+            ),
+            facts=(
+                Fact(
+                    translatable("Events"),
+                    tuple(code(each) for each in webhook.events)
+                    or (words(translatable("every event")),),
+                ),
+                *facts(
+                    (
+                        (translatable("Webhook"), Part("copy", webhook.id, small="webhook-id")),
+                        (translatable("Created"), since(When(webhook.created_at, now))),
+                        (translatable("Failing since"), since_or_none(webhook.failing_since, now)),
+                        (translatable("Disabled"), since_or_none(webhook.disabled_at, now)),
+                    )
+                ),
+            ),
+            links=(("edit", translatable("Edit webhook"), f"{place}/edit"),) if may else (),
+            actions=BUTTONS.offers(webhook, area.permissions_of(request), place),
+            related=(
+                Related(
+                    "attempts",
+                    translatable("Delivery log"),
+                    tuple(_attempt(each, now, replay_url, whole=may) for each in attempts),
+                    translatable("Nothing was sent in the last seven days."),
+                ),
+            ),
+            activity=activity,
+            frame=area.frame,
+            app=head,
         )
         return Show(page)
 
     async def _new(self, request: R) -> FormSubject:
         area = self.area
-        above = translatable("Webhooks")
-        return FormSubject(area.at(request), above, frame=area.frame, app=area.head(request))
+        return FormSubject(area.at(request), _TITLE, frame=area.frame, app=area.head(request))
 
     async def _made(self, request: R, made: WebhookSecretShown) -> Outcome:
         return self._secret(request, made, request.form.get("url") or "", rotated=False)
@@ -481,22 +526,30 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     async def _find(self, request: R) -> Webhook:
         return await self.services.store.read(lambda tx: self.area.found(tx, request))
 
-    def _row(self, request: R, webhook: Webhook) -> WebhookRow:
-        state = "on" if webhook.failing_since is None else "failing"
-        if webhook.disabled_at is not None:
-            state = "fault" if webhook.is_fault else "disabled"
-        return WebhookRow(
-            webhook.url if self.area.may(request) else masked(webhook.url),
+    def _url(self, request: R, webhook: Webhook) -> str:
+        return webhook.url if self.area.may(request) else masked(webhook.url)
+
+    def _row(self, request: R, webhook: Webhook) -> Row:
+        count = len(webhook.events)
+        events = Part("number", count=count) if count else words(translatable("all"))
+        return Row(
+            webhook.id,
+            self._url(request, webhook),
             self.area.at(request, webhook.id),
-            webhook.description,
-            webhook.events,
-            state,
+            ((_state(webhook),), (events,)),
+            (text(webhook.description),) if webhook.description else (),
         )
 
     def _secret(self, request: R, made: WebhookSecretShown, url: str, *, rotated: bool) -> Outcome:
         area = self.area
         back, head = area.at(request, made.webhook_id), area.head(request)
         return Show(secret_page(area.frame, head, back, masked(url), made.secret, rotated=rotated))
+
+
+def _state(webhook: Webhook) -> Part:
+    if webhook.disabled_at is not None:
+        return _STATES.get(webhook.disabled_because, _FAULT)
+    return _STATES["" if webhook.failing_since is None else "failing"]
 
 
 def console_pages(services: Services) -> tuple[AnyPage, ...]:

@@ -119,7 +119,7 @@ class Webhooks(Struct, frozen=True):
         return changed == 1
 
     def find(self, webhook_id: str) -> Webhook | None:
-        """Return a webhook."""
+        """Return the webhook with this id, of the server or of an app."""
         return _WEBHOOKS.find(self.db, "SELECT * FROM webhooks WHERE id = :id", id=webhook_id)
 
     def remove(self, webhook_id: str) -> bool:

@@ -5,9 +5,11 @@ themselves.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from valetkey.authorization.actions.admin.server import LOGOS, uploaded_logo
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.api import Api
@@ -16,8 +18,11 @@ from valetkey.authorization.model.user import Attribute, Group, StandardClaims, 
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.cli.applying.file import LOGO_KEYS
 from valetkey.cli.register.clients import fields_shown
 from valetkey.cli.register.store import every_api, every_client, every_group, every_user
+from valetkey.config.sections.people import BrandField
+from valetkey.fetch.image import MEDIA_TYPE
 from valetkey.kernel.moment import Lifetime
 
 
@@ -37,8 +42,11 @@ def toml_of(value: object) -> str:
 
 def toml_table(kind: str, table: Mapping[str, object]) -> str:
     """Return an entry of the list `kind`."""
-    lines = (f"{key} = {toml_of(value)}" for key, value in table.items())
-    return "\n".join([f"[[{kind}]]", *lines, ""])
+    return "\n".join([f"[[{kind}]]", *_lines(table), ""])
+
+
+def _lines(table: Mapping[str, object]) -> Iterator[str]:
+    return (f"{key} = {toml_of(value)}" for key, value in table.items())
 
 
 def toml_tables(tables: Iterable[tuple[str, Mapping[str, object]]]) -> str:
@@ -55,13 +63,15 @@ Table = Mapping[str, object]
 def exported(tx: Transaction, name: str, *, users: bool) -> Iterator[str]:
     """Return the text in parts, each one object; with `users`, accounts and their groups."""
     yield f'name = "{name}"\n' if name else "# Give the file a name to prune what it owns.\n"
+    if brand := _brand(tx):
+        yield "\n".join(["[brand]", *_lines(brand), ""])
     for kind, table in _tables(tx, users=users):
-        said = {key: value for key, value in table.items() if value not in (None, "")}
+        values = {key: value for key, value in table.items() if value not in (None, "")}
         try:
-            yield toml_table(kind, said)
+            yield toml_table(kind, values)
         except ValueError:
             # JSON that an operator declared by the admin API.
-            title = str(said.get("name") or said.get("username")).encode("ascii", "replace")
+            title = str(values.get("name") or values.get("username")).encode("ascii", "replace")
             yield f"# Left out, because TOML has no null: {kind} {title.decode()}\n"
 
 
@@ -85,6 +95,24 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     for kind in DECLARED_KINDS:
         if not kind.before_users:
             yield from ((kind.table, each) for each in kind.exported(tx))
+
+
+def _brand(tx: Transaction) -> Mapping[str, str]:
+    """Return what differs from the settings, with uploaded logos as data URLs."""
+    changed = dict(tx.brand.all())
+    images = {key: uploaded_logo(tx, changed.get(field, "")) for key, field in LOGO_KEYS.items()}
+    return {
+        **{
+            field.value: changed[field]
+            for field in BrandField
+            if field in changed and not changed[field].startswith(LOGOS)
+        },
+        **{
+            key: f"data:{MEDIA_TYPE};base64,{b64encode(image).decode('ascii')}"
+            for key, image in images.items()
+            if image is not None
+        },
+    }
 
 
 def _user(user: User, declared: Sequence[Attribute]) -> Table:
@@ -142,13 +170,13 @@ def _role(tx: Transaction, api: Api, role: str, *, users: bool) -> Table | None:
 
 
 def _client(client: Client) -> Table:
-    said = {
+    values = {
         name: _duration(cast("Lifetime | None", value))
         if FIELDS[name].rule.kind is FieldType.LIFETIME
         else value
         for name, value in fields_shown(client).items()
     }
-    return {"client_id": client.id, **said, **_disabled(client.disabled_at)}
+    return {"client_id": client.id, **values, **_disabled(client.disabled_at)}
 
 
 def _disabled(at: object) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ from valetkey.authorization.protocol.register.client_metadata import fields_of
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
+from valetkey.config.sections.people import BrandField
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.text import printable
 
@@ -47,6 +49,7 @@ class DeclaredObjects(Struct, frozen=True):
     """The name by which the file owns what it declares; "" for a file that owns nothing."""
     of_features: Mapping[str, tuple[DeclaredEntry, ...]] = {}
     """The objects of each feature's kind, by the name of the kind."""
+    brand: DeclaredEntry | None = None
 
 
 def read_site(path: Path) -> DeclaredObjects:
@@ -56,7 +59,7 @@ def read_site(path: Path) -> DeclaredObjects:
     """
     document = read_toml(path, MEGABYTES)
     known = (
-        *("users", "groups", "clients", "roles"),
+        *("brand", "users", "groups", "clients", "roles"),
         *(each.table for each in DECLARED_KINDS),
     )
     problems = [
@@ -68,6 +71,9 @@ def read_site(path: Path) -> DeclaredObjects:
     if not isinstance(name, str) or (name and NAME.fullmatch(name) is None):
         right = "write up to 80 letters, digits and . _ -"
         problems.append(Problem("name", f"{quoted(name)} is not valid", right))
+    brand = None
+    if "brand" in document:
+        brand = _entry("brand", document["brand"], _BRAND, problems, above="[brand]")
     users = tuple(_wanted("users", document, _USER, "password", problems))
     clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
@@ -88,13 +94,13 @@ def read_site(path: Path) -> DeclaredObjects:
         problems += _repeated(of_features[each.name], each.key, each.spelled)
         problems += _lacking(of_features[each.name], each.key, each.example)
     problems += [
-        Problem(client.place, "it has no name", 'write name = "…"')
+        Problem(client.path, "it has no name", 'write name = "…"')
         for client in clients
         if not client.text("client_id") and not client.text("name")
     ]
     if problems:
         raise OperatorErrors(str(path), problems)
-    return DeclaredObjects(users, clients, groups, roles, str(name), of_features)
+    return DeclaredObjects(users, clients, groups, roles, str(name), of_features, brand)
 
 
 def holds_secrets(site: DeclaredObjects) -> bool:
@@ -114,29 +120,43 @@ def _wanted(
     if not isinstance(listed, list):
         problems.append(Problem(kind, "it is not a list", f"write [[{kind}]] above each of them"))
         return
-    for number, entry in enumerate(cast("list[object]", listed), start=1):
-        place = f"{kind}[{number}]"
-        if not isinstance(entry, dict):
-            problems.append(Problem(place, "it is not a table", f"write [[{kind}]] above it"))
+    for number, each in enumerate(cast("list[object]", listed), start=1):
+        place, above = f"{kind}[{number}]", f"[[{kind}]]"
+        entry = _entry(place, each, known, problems, above=above, secret_key=secret_key)
+        if entry is not None:
+            yield entry
+
+
+def _entry(
+    place: str,
+    entry: object,
+    known: Mapping[str, Reader],
+    problems: list[Problem],
+    *,
+    above: str,
+    secret_key: str = "",
+) -> DeclaredEntry | None:
+    """Return a table of the file, None if it is something else."""
+    if not isinstance(entry, dict):
+        problems.append(Problem(place, "it is not a table", f"write {above} above it"))
+        return None
+    given: dict[str, object] = {}
+    for key, value in cast("dict[str, object]", entry).items():
+        if key not in known:
+            elsewhere = _ELSEWHERE.get((place.partition("[")[0], key), "")
+            problems.append(_unknown(f"{place}.{key}", "key", key, tuple(known), elsewhere))
             continue
-        said = cast("dict[str, object]", entry)
-        given: dict[str, object] = {}
-        for key, value in said.items():
-            if key not in known:
-                elsewhere = _ELSEWHERE.get((kind, key), "")
-                problems.append(_unknown(f"{place}.{key}", "key", key, tuple(known), elsewhere))
-                continue
-            name = _NAMES.get(key, key)
-            if name in given:
-                problems.append(Problem(f"{place}.{key}", f"it is {name} too", "write one of them"))
-                continue
-            try:
-                given[name] = known[key](value)
-            except InvalidDeclaredValue as right:
-                shown = "its value" if key == secret_key else quoted(value)
-                problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
-        secret = given.pop(secret_key, None)
-        yield DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
+        name = _NAMES.get(key, key)
+        if name in given:
+            problems.append(Problem(f"{place}.{key}", f"it is {name} too", "write one of them"))
+            continue
+        try:
+            given[name] = known[key](value)
+        except InvalidDeclaredValue as right:
+            shown = "its value" if key == secret_key else quoted(value)
+            problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
+    secret = given.pop(secret_key, None)
+    return DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
 
 
 def _unknown(
@@ -147,23 +167,23 @@ def _unknown(
     return Problem(printable(path, "�"), f"unknown {what}", elsewhere or right)
 
 
-def _lacking(wanted: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:
-    for each in wanted:
+def _lacking(entries: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:
+    for each in entries:
         if not each.text(key):
-            yield Problem(each.place, f"it has no {key}", f'write {key} = "{example}"')
+            yield Problem(each.path, f"it has no {key}", f'write {key} = "{example}"')
 
 
 def _repeated(
-    wanted: tuple[DeclaredEntry, ...], key: str, spelt: Callable[[str], str]
+    entries: tuple[DeclaredEntry, ...], key: str, spelt: Callable[[str], str]
 ) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for each in wanted:
+    for each in entries:
         value = spelt(each.text(key))
         if value and value in seen:
             yield Problem(
-                f"{each.place}.{key}", f"{seen[value]} has the same", "name each only once"
+                f"{each.path}.{key}", f"{seen[value]} has the same", "name each only once"
             )
-        seen[value] = each.place
+        seen[value] = each.path
 
 
 def _number(value: object) -> int:
@@ -176,11 +196,11 @@ def _address(value: object) -> Mapping[str, str]:
     known = Address.__struct_fields__
     if not isinstance(value, dict):
         raise InvalidDeclaredValue(f'write a table, such as {{ {known[0]} = "…" }}')
-    said = cast("dict[str, object]", value)
-    for part in said:
+    members = cast("dict[str, object]", value)
+    for part in members:
         if part not in known:
             raise InvalidDeclaredValue(f"its parts are {', '.join(known)}")
-    return {part: read_text(each) for part, each in said.items()}
+    return {part: read_text(each) for part, each in members.items()}
 
 
 def _keys(value: object) -> str:
@@ -193,6 +213,11 @@ def _keys(value: object) -> str:
         )
     return json.dumps(read_json(cast("dict[str, object]", value)))
 
+
+LOGO_KEYS = MappingProxyType({"logo": BrandField.LOGO_URL, "logo_dark": BrandField.LOGO_DARK_URL})
+"""The keys of images to upload, with the field of their path."""
+
+_BRAND: Mapping[str, Reader] = dict.fromkeys((*BrandField, *LOGO_KEYS), read_text)
 
 _GROUP: Mapping[str, Reader] = {
     **dict.fromkeys(GroupWanted.__struct_fields__, read_text),

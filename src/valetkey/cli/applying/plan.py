@@ -15,6 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from valetkey.authorization.actions import groups
+from valetkey.authorization.actions.admin.server import change_brand
 from valetkey.authorization.actions.clients import Sectors, metadata_of
 from valetkey.authorization.actions.groups import withdraw, withdraw_group
 from valetkey.authorization.applying import (
@@ -54,7 +55,10 @@ _SWITCHED, _SWITCHED_LATE = (
 _REMOVED = tuple(each.name for each in reversed(DECLARED_KINDS) if each.remove is not None)
 _DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, *_SWITCHED, *_SWITCHED_LATE})
 """Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
-_DELETED = (AppliedKind.ROLE, AppliedKind.MEMBER, *_REMOVED, AppliedKind.GROUP)
+_DELETED = (
+    *(AppliedKind.ROLE, AppliedKind.MEMBER, *_REMOVED),
+    *(AppliedKind.GROUP, AppliedKind.BRAND),
+)
 _ORDER = (*_DELETED, *_SWITCHED, AppliedKind.CLIENT, *_SWITCHED_LATE, AppliedKind.USER)
 """The order in which kinds are pruned. What a feature that was taken out left is kept."""
 
@@ -69,13 +73,13 @@ class Ownership(Struct, frozen=True):
     name: str
     owned: Mapping[_Key, AppliedObject]
 
-    def record(self, wanted: DeclaredEntry, step: Step, *, adopt: bool) -> Step:
+    def record(self, entry: DeclaredEntry, step: Step, *, adopt: bool) -> Step:
         """Own what the step created; enable what was pruned and is declared again."""
         revived = False
         for each in step.declares:
             before = self.owned.get(_key(each))
             if before is not None and before.pruned_at is not None:
-                if "disabled" not in wanted.given:
+                if "disabled" not in entry.values:
                     name = self._switch(each.kind, each.id, before.pruned_at)
                     revived = revived or name is not None
                 self._put(each)
@@ -126,6 +130,7 @@ class Ownership(Struct, frozen=True):
                 AppliedKind.ROLE: self._role,
                 AppliedKind.MEMBER: self._member,
                 AppliedKind.GROUP: self._group,
+                AppliedKind.BRAND: self._brand,
             }
             step = removers.get(kind, self._of_feature)(each)
         except Refused as refused:
@@ -192,6 +197,15 @@ class Ownership(Struct, frozen=True):
             return None
         return Step(Action.REMOVE, "member", user.username, (f"of group {group.name}",))
 
+    def _brand(self, each: AppliedObject) -> Step | None:
+        field = next((field for field in self.tx.brand.all() if field == each.id), None)
+        if field is None:
+            return None
+        opened = self.opened
+        settings = opened.settings.brand
+        change_brand(self.tx, opened.operator, settings, {field: None}, opened.now)
+        return Step(Action.REMOVE, "brand", field, ("reset to the setting",))
+
     def _of_feature(self, each: AppliedObject) -> Step | None:
         remove = _OF_FEATURES[each.kind].remove
         if remove is None or not remove(self.tx, each.id, self.opened.now):
@@ -246,6 +260,7 @@ class Prepared(Struct, frozen=True):
     ]
     """Each object of a feature, with its kind and what applies it."""
     site: DeclaredObjects
+    brand: objects.WantedBrand | None
     adopts: bool
     """Whether the file takes ownership of declared objects that it did not create."""
     prunes: bool
@@ -275,42 +290,56 @@ async def prepare(
     """
     problems: list[Problem] = []
     users: list[objects.WantedUser] = []
-    for wanted in site.users:
+    for entry in site.users:
 
-        def read_state(tx: Transaction, wanted: DeclaredEntry = wanted) -> str | None:
-            found = objects.find_user(tx, wanted)
+        def read_state(tx: Transaction, entry: DeclaredEntry = entry) -> str | None:
+            found = objects.find_user(tx, entry)
             return tx.users.password_hash(found.uid) if found else None
 
         try:
             stored = await opened.store.read(read_state)
-            users.append(objects.prepared_user(opened, wanted, stored))
+            users.append(objects.prepared_user(opened, entry, stored))
         except InvalidEntry as unfit:
             problems += unfit.problems
         progress(1)
-    for wanted in site.clients:
-        problems += await _sector_problems(opened, wanted)
+    for entry in site.clients:
+        problems += await _sector_problems(opened, entry)
+    brand = None
+    try:
+        if site.brand is not None:
+            brand = await objects.prepared_brand(opened, source.parent, site.brand)
+    except InvalidEntry as unfit:
+        problems += unfit.problems
     if problems:
         raise OperatorErrors(str(source), problems)
-    clients = tuple(objects.prepared_client(opened, wanted) for wanted in site.clients)
+    clients = tuple(objects.prepared_client(opened, entry) for entry in site.clients)
     random = opened.runtime.random
-    groups = tuple((wanted, fresh_id("gr", random)) for wanted in site.groups)
+    groups = tuple((entry, fresh_id("gr", random)) for entry in site.groups)
     of_features = tuple(
-        (kind, wanted, kind.prepare(opened.foundation.services, wanted))
+        (kind, entry, kind.prepare(opened.foundation.services, entry))
         for kind in DECLARED_KINDS
-        for wanted in site.of_features[kind.name]
+        for entry in site.of_features[kind.name]
     )
     return Prepared(
-        source, tuple(users), clients, groups, of_features, site, adopts=adopts, prunes=prunes
+        source,
+        tuple(users),
+        clients,
+        groups,
+        of_features,
+        site,
+        brand,
+        adopts=adopts,
+        prunes=prunes,
     )
 
 
-async def _sector_problems(opened: OpenedStore, wanted: DeclaredEntry) -> Sequence[Problem]:
+async def _sector_problems(opened: OpenedStore, entry: DeclaredEntry) -> Sequence[Problem]:
     """Fetch a client's sector identifier and check it, unless its metadata is invalid anyway."""
 
     def read_state(tx: Transaction) -> tuple[Client | None, ClientMetadata]:
-        there = objects.find_client(tx, wanted)
+        there = objects.find_client(tx, entry)
         before = metadata_of(there) if there is not None else ClientMetadata(name="")
-        return there, objects.client_metadata(before, wanted)
+        return there, objects.client_metadata(before, entry)
 
     try:
         there, metadata = await opened.store.read(read_state)
@@ -318,7 +347,7 @@ async def _sector_problems(opened: OpenedStore, wanted: DeclaredEntry) -> Sequen
         return ()
     sectors = Sectors(opened.foundation.outgoing)
     faults = await sectors.faults_within(registrar(opened).rules, metadata, there)
-    return invalid_entry(wanted, faults).problems
+    return invalid_entry(entry, faults).problems
 
 
 async def plan(opened: OpenedStore, prepared: Prepared) -> Sequence[Step]:
@@ -362,7 +391,7 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     problems: list[Problem] = []
     # First: the register is locked before any user, and clients may have the scopes of APIs.
     site = prepared.site
-    if site.name or any((site.groups, site.clients, site.roles)):
+    if site.name or any((site.groups, site.clients, site.roles, site.brand)):
         tx.apis.hold_all()
     owner = ownership(tx, opened, site.name)
     owned = {each.kind for each in owner.owned.values()}
@@ -373,24 +402,26 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     now = opened.now
     early, late = (
         [
-            (wanted, partial(apply_object, tx, now))
-            for kind, wanted, apply_object in prepared.of_features
+            (entry, partial(apply_object, tx, now))
+            for kind, entry, apply_object in prepared.of_features
             if kind.before_users is is_early
         ]
         for is_early in (True, False)
     )
     todo: list[tuple[DeclaredEntry, Callable[[], Step]]] = [
         *early,
-        *((x.wanted, partial(objects.apply_user, tx, users, x, now)) for x in prepared.users),
+        *((x.entry, partial(objects.apply_user, tx, users, x, now)) for x in prepared.users),
         *((x, partial(objects.apply_group, tx, x, fresh, now)) for x, fresh in prepared.groups),
-        *((x.wanted, partial(objects.apply_client, tx, clients, x, now)) for x in prepared.clients),
+        *((x.entry, partial(objects.apply_client, tx, clients, x, now)) for x in prepared.clients),
         *((x, partial(objects.assign_roles, tx, x, now)) for x in site.roles),
         *late,
     ]
-    for wanted, do in todo:
+    if brand := prepared.brand:
+        todo.insert(0, (brand.entry, partial(objects.apply_brand, tx, opened, brand, now)))
+    for entry, do in todo:
         try:
             step = do()
-            steps.append(owner.record(wanted, step, adopt=prepared.adopts) if site.name else step)
+            steps.append(owner.record(entry, step, adopt=prepared.adopts) if site.name else step)
         except InvalidEntry as unfit:
             problems += unfit.problems
     if prepared.prunes and not problems:
@@ -407,14 +438,14 @@ def _hold_users(tx: Transaction, prepared: Prepared, owner: Ownership) -> None:
     """Lock every user that the file names or owns, by uid and before any row."""
     uids = set(affected_users(owner)) if prepared.prunes else set[int]()
     for each in prepared.users:
-        there = objects.find_user(tx, each.wanted)
+        there = objects.find_user(tx, each.entry)
         if there is not None or 0 < each.uid <= LARGEST_UID:
             uids.add(each.uid if there is None else there.uid)
-    for wanted, key in (
+    for entry, key in (
         *((each, "members") for each in prepared.site.groups),
         *((each, "users") for each in prepared.site.roles),
     ):
-        for name in cast("Sequence[str]", wanted.given.get(key, ())):
+        for name in cast("Sequence[str]", entry.values.get(key, ())):
             there = tx.users.find_by_username(name)
             if there is not None:
                 uids.add(there.uid)

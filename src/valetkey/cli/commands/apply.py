@@ -43,7 +43,7 @@ def command(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Create or change the users, clients, groups, APIs and more that FILE declares.
+    """Create or change the users, clients, groups, APIs, brand and more that FILE declares.
 
     Shows the plan and asks. Anything that FILE does not name is left alone, and applying it twice
     changes nothing. Works with the servers running or stopped. Secrets that FILE does not give are
@@ -51,7 +51,8 @@ def command(
 
     With --prune, what FILE created or adopted and no longer declares is removed. Users,
     clients, APIs and other objects that can be disabled are, and enabled again when FILE declares
-    them again; groups, their members, roles and all else are deleted. A terminal asks for the name
+    them again; groups, their members, roles and all else are deleted, and the parts of the brand
+    reset to their settings. A terminal asks for the name
     of FILE. Objects created by hand are never removed.
 
     Exit code 0 if everything is as FILE declares, 2 if the file has errors.

@@ -155,10 +155,10 @@ def _print_client(
 ) -> None:
     found = {"issuer": issuer, "discovery": f"{issuer}{_DISCOVERY}"} if issuer else {}
     if as_json:
-        told: dict[str, object] = {**({"client_secret": secret} if secret else {}), **found}
+        members: dict[str, object] = {**({"client_secret": secret} if secret else {}), **found}
         if files:
-            told["configuration"] = {file.name: file.text for file in files}
-        say.as_json({**clients.as_json(client), **told})
+            members["configuration"] = {file.name: file.text for file in files}
+        say.as_json({**clients.as_json(client), **members})
         return
     say.line(headline)
     secrets = [("client_secret", secret)] if secret else []
@@ -226,8 +226,8 @@ def secret(
 
     async def issue_secret(opened: OpenedStore) -> str:
         client = await opened.store.read(lambda tx: client_named(tx, client_id))
-        wanted = SecretWanted(others_live=live)
-        value = await perform(opened, SECRET, {"client_id": client.id}, wanted)
+        body = SecretWanted(others_live=live)
+        value = await perform(opened, SECRET, {"client_id": client.id}, body)
         return value.client_secret if isinstance(value, NewSecret) else ""
 
     issued = with_store(options.settings_of(config), issue_secret)

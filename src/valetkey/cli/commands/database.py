@@ -1,6 +1,7 @@
 """`valetkey database`: migrate, check, back up and copy the databases of both servers."""
 
 import asyncio
+import os
 import re
 from collections.abc import Iterator, Sequence
 from math import ceil
@@ -10,6 +11,8 @@ import click
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
+from valetkey.authorization.actions.inspection.machine import clock_of, own_database
+from valetkey.authorization.storage.nodes import BackupKind, Backups
 from valetkey.cli import options, say
 from valetkey.cli.doctoring import health_of_servers, size
 from valetkey.cli.options import stamp
@@ -27,7 +30,7 @@ from valetkey.config.agreement import servers
 from valetkey.config.installation import forget_missing, open_tested, require_file
 from valetkey.config.paths import database_file
 from valetkey.config.settings import ServerSettings, Settings
-from valetkey.database.engine import Connection, SelfTest, split
+from valetkey.database.engine import Connection, DatabaseUnavailable, SelfTest, split
 from valetkey.database.identity import is_missing
 from valetkey.database.migrate import pending
 from valetkey.kernel.refusal import OperatorError
@@ -35,6 +38,8 @@ from valetkey.kernel.runtime import SYSTEM
 
 _BYTES_A_SECOND = 20 * (1 << 20)
 """Rate at which a slow disk reads or writes the tables of a statement."""
+
+_LOWEST_PRIORITY = 19
 
 _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _LOCKS = (
@@ -113,8 +118,8 @@ def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
     Raises OperatorError where none is missing: left in a unit file, the option would disable the
     check.
     """
-    asked = [(name, server) for name, server in servers(settings) if name in names]
-    forgotten = [name for name, each in asked if asyncio.run(forget_missing(settings, each))]
+    selected = [(name, server) for name, server in servers(settings) if name in names]
+    forgotten = [name for name, each in selected if asyncio.run(forget_missing(settings, each))]
     if not forgotten:
         raise OperatorError("no known database is missing; leave --new out")
     for name in forgotten:
@@ -182,28 +187,52 @@ def check(config: Path | None, as_json: bool) -> int:
 
 
 @command.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Copy nothing; record that another program, such as pg_dump, has made a backup now.",
+)
 @options.config_file
 @options.as_json
-def backup(directory: Path, config: Path | None, as_json: bool) -> int:
+def backup(directory: Path | None, record: bool, config: Path | None, as_json: bool) -> int:
     """Copy the SQLite databases into DIRECTORY while the servers keep running.
 
     The files are named after the server and the time. The keys are not in them: see
     `valetkey key backup`. PostgreSQL has pg_dump for this.
 
+    The console's overview and `valetkey doctor` say when the last one was made.
+
     Example: valetkey database backup /var/backups/valetkey
     """
     settings = options.settings_of(config)
+    if record == (directory is not None):
+        raise OperatorError("name either a DIRECTORY or --record")
+    if directory is None:
+        asyncio.run(_record_backup(settings, BackupKind.RECORDED, 0))
+        if as_json:
+            say.as_json([])
+        else:
+            say.line("recorded: another program has made a backup")
+        return Exit.OK
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as reason:
         raise OperatorError(f"{directory}: {(reason.strerror or 'no').lower()}") from None
     when = stamp(SYSTEM.now())
+    # Servers on this machine go first where both wait for a core.
+    os.nice(_LOWEST_PRIORITY)
     files = [
         asyncio.run(_backup(settings, server, directory.absolute() / f"{name}-{when}.db"))
         for name, server in servers(settings)
         if is_begun(settings, server)
     ]
+    if files and is_begun(settings, settings.authorization):
+        try:
+            total = sum(file.stat().st_size for file in files)
+            asyncio.run(_record_backup(settings, BackupKind.FILES, total))
+        except (DatabaseUnavailable, OperatorError) as reason:
+            say.note(f"The time of this backup could not be recorded in the database: {reason}")
     if as_json:
         say.as_json([str(file) for file in files])
         return Exit.OK
@@ -375,3 +404,23 @@ async def _backup(settings: Settings, server: ServerSettings, file: Path) -> Pat
     finally:
         await engine.close()
     return file
+
+
+async def _record_backup(settings: Settings, kind: BackupKind, size: int) -> None:
+    """Record in the database that a backup is finished.
+
+    Raises OperatorError if its tables are not those of this version, and DatabaseUnavailable.
+    """
+    engine = open_database(settings, settings.authorization)
+
+    def record(db: Connection) -> None:
+        now = clock_of(db, own_database(settings), SYSTEM.now())
+        Backups(db).record(kind, size, now)
+
+    try:
+        if missing := await pending(engine, SCHEMAS["authorization"]):
+            names = ", ".join(each.name for each in missing)
+            raise OperatorError(f"its tables are older than this version: {names}")
+        await engine.write(record)
+    finally:
+        await engine.close()

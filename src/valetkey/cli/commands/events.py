@@ -12,18 +12,23 @@ from typing import IO, cast
 
 import click
 import msgspec
-from msgspec.structs import asdict
 
 from valetkey.authorization.actions.admin.audit import (
     MOST_FAULTS,
+    EventOutcome,
     VerificationResult,
     escape_formula,
+    subject_rule,
     verify,
+    with_outcome,
+    with_subject,
 )
+from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
+from valetkey.authorization.storage.search import EventFilter
 from valetkey.cli import options, say
 from valetkey.cli.options import shown
-from valetkey.cli.register.logs import read_logs
+from valetkey.cli.register.logs import read_logs, read_matching
 from valetkey.cli.register.store import OpenedStore, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
@@ -38,6 +43,16 @@ _AT_ONCE = 10_000
 @click.option("--after", metavar="ID|DAY", help="Events after this one, or from this day on.")
 @click.option("--object", "object_", metavar="NAME", help="Only of objects such as notes.")
 @click.option(
+    "--subject",
+    metavar="KIND[:ID]",
+    help="Only about this object, such as group:printers, or any of a kind, such as group.",
+)
+@click.option(
+    "--outcome",
+    type=click.Choice([each.value for each in EventOutcome]),
+    help="Only what failed, or the rest.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(1, _AT_ONCE),
     default=_USUAL,
@@ -51,6 +66,8 @@ def command(
     context: click.Context,
     after: str | None,
     object_: str | None,
+    subject: str | None,
+    outcome: str | None,
     limit: int,
     as_csv: bool,
     config: Path | None,
@@ -60,7 +77,8 @@ def command(
 
     Without --after, the newest. Days are in UTC. docs/reference/events.md explains each event. An
     event has the time of its request and is written with its change: a program that follows the log
-    must read the last seconds again, and can tell events apart by id.
+    must read the last seconds again, and can tell events apart by id. With --subject or --outcome,
+    the newest events of the authorization server that match.
 
     Example: valetkey events --object notes --after 2026-03-01
     """
@@ -70,15 +88,20 @@ def command(
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
         raise OperatorError("there is no database here; name the configuration with --config FILE")
-    found = asyncio.run(
-        read_logs(settings, None if after is None else _place(after), limit, object_ or "")
-    )
+    place = None if after is None else _place(after)
+    if subject or outcome:
+        if object_:
+            raise OperatorError("--object cannot be combined with --subject or --outcome")
+        criteria = _matching(subject or "", outcome or "")
+        found = asyncio.run(read_matching(settings, place, limit, criteria))
+    else:
+        found = asyncio.run(read_logs(settings, place, limit, object_ or ""))
     if as_csv:
         written = csv.writer(sys.stdout, lineterminator="\n")
         written.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
         for event in found:
             data = json.dumps(event.data, separators=(",", ":"))
-            told = (
+            cells = (
                 event.id,
                 event.server,
                 str(event.at),
@@ -88,7 +111,7 @@ def command(
                 event.ip_address,
                 event.browser,
             )
-            written.writerow([escape_formula(each) for each in told])
+            written.writerow([escape_formula(each) for each in cells])
         return Exit.OK
     if as_json:
         say.as_json(
@@ -154,16 +177,21 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
                 "expired": verdict.expired,
                 "not_chained_since": verdict.waiting,
                 "newest_block": None if head is None else {"block": head.number, "at": head.at},
-                "faults": [asdict(fault) for fault in verdict.faults],
+                "faults": [
+                    {"kind": fault.kind, "what": fault.record_id, "detail": fault.detail}
+                    for fault in verdict.faults
+                ],
             }
         )
         return Exit.OK if verdict.is_whole else Exit.FAILED
     for fault in verdict.faults:
-        say.line(f"{say.coloured(fault.kind, 'red')}  {fault.what}: {fault.detail}")
+        say.line(f"{say.coloured(fault.kind, 'red')}  {fault.record_id}: {fault.detail}")
     if len(verdict.faults) >= MOST_FAULTS:
         say.line(f"Stopped after {MOST_FAULTS} errors.")
-    said = f"{verdict.events} events in {verdict.blocks} blocks, {verdict.expired} of them expired"
-    say.line(said if head is None else f"{said}; the newest block is of {shown(head.at)}")
+    summary = (
+        f"{verdict.events} events in {verdict.blocks} blocks, {verdict.expired} of them expired"
+    )
+    say.line(summary if head is None else f"{summary}; the newest block is of {shown(head.at)}")
     if verdict.waiting is not None:
         say.line(f"Events since {shown(verdict.waiting)} are not in the chain yet.")
     return Exit.OK if verdict.is_whole else Exit.FAILED
@@ -202,6 +230,13 @@ def _checkpoints(text: bytes) -> Sequence[Checkpoint]:
         return [msgspec.json.decode(line, type=Checkpoint) for line in text.splitlines() if line]
     except msgspec.DecodeError as problem:
         raise OperatorError(f"this is not a file of checkpoints: {problem}") from None
+
+
+def _matching(subject: str, outcome: str) -> EventFilter:
+    criteria = with_subject(EventFilter(), subject, KINDS)
+    if criteria is None:
+        raise OperatorError(f'"{subject}" is not known; write {subject_rule(KINDS)}')
+    return with_outcome(criteria, outcome, KINDS)
 
 
 def _place(after: str) -> str | Instant:

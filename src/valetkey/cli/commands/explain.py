@@ -58,17 +58,17 @@ def command(reference: str, config: Path | None, as_json: bool) -> int:
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
         raise OperatorError("there is no database here; name the configuration with --config FILE")
-    told = asyncio.run(_find(settings, _plain(reference)))
-    if told is None:
+    decision = asyncio.run(_find(settings, _plain(reference)))
+    if decision is None:
         say.error(
             f"there is no record of {_plain(reference)}: records are kept for seven days, and "
             "are written a moment after the refusal"
         )
         return Exit.FAILED
     if as_json:
-        say.as_json(asdict(told))
+        say.as_json(asdict(decision))
     else:
-        _show(told)
+        _show(decision)
     return Exit.OK
 
 
@@ -89,8 +89,8 @@ async def _find(settings: Settings, reference: str) -> _Decision | None:
         engine = open_database(settings, server)
         look = partial(_look, server=name, reference=reference, url=settings.authorization.url)
         try:
-            if told := await engine.read(look):
-                return told
+            if decision := await engine.read(look):
+                return decision
         finally:
             await engine.close()
     return None
@@ -116,18 +116,18 @@ def _look(db: Connection, server: str, reference: str, url: str) -> _Decision | 
     )
 
 
-def _show(told: _Decision) -> None:
-    say.line(f"{say.strong(told.reference)}  {told.description}")
+def _show(decision: _Decision) -> None:
+    say.line(f"{say.strong(decision.reference)}  {decision.description}")
     pairs = (
-        ("when", shown(told.at)),
-        ("server", told.server),
-        ("endpoint", told.endpoint),
-        ("error", told.code),
-        ("check", told.check),
-        ("expected", told.expected),
-        ("received", told.received),
-        ("client", told.client_id or ""),
-        ("request", told.request_id),
-        ("more", told.explained_at),
+        ("when", shown(decision.at)),
+        ("server", decision.server),
+        ("endpoint", decision.endpoint),
+        ("error", decision.code),
+        ("check", decision.check),
+        ("expected", decision.expected),
+        ("received", decision.received),
+        ("client", decision.client_id or ""),
+        ("request", decision.request_id),
+        ("more", decision.explained_at),
     )
     say.fields([(name, value) for name, value in pairs if value])

@@ -17,7 +17,7 @@ from valetkey.kernel.refusal import OperatorError
 @click.option("--name", default="", metavar="NAME", help="The name of the file, to own objects.")
 @options.config_file
 def command(users: bool, name: str, config: Path | None) -> None:
-    """Write clients, APIs, groups, roles and more as a file for apply.
+    """Write clients, APIs, groups, roles, the brand and more as a file for apply.
 
     Applied to this installation, the file changes nothing. Passwords and secrets are not written:
     another installation generates new secrets, and accounts have no password there. Apps that

@@ -105,13 +105,13 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
 def _create_owner(file: Path, name: str, email: str) -> str:
     """Create the account with the commands for it, and return the generated password."""
     create = (*("create", name, "--email", email), "--email-verified", "--generate-password")
-    said = StringIO()
+    output = StringIO()
     for arguments in (create, ("role", name, "owner")):
-        with redirect_stdout(said), redirect_stderr(StringIO()):
+        with redirect_stdout(output), redirect_stderr(StringIO()):
             group_of("user").main(
                 [*arguments, "--json", "--config", str(file)], standalone_mode=False
             )
-    created, _ = json.JSONDecoder().raw_decode(said.getvalue())
+    created, _ = json.JSONDecoder().raw_decode(output.getvalue())
     return str(created["password"])
 
 
@@ -124,9 +124,9 @@ class _Dialogue:
 
     def __call__(self, name: str, question: str, default: str | None = None) -> str:
         """Return the answer. Raises OperatorError if a required answer cannot be asked for."""
-        said = self._given.get(name)
-        if said is not None:
-            return said
+        option = self._given.get(name)
+        if option is not None:
+            return option
         if not self._asks:
             if default is None:
                 raise OperatorError(f"--{name.replace('_', '-')} is needed, since nothing is asked")
@@ -264,7 +264,7 @@ def _email(document: _Document, ask: "_Dialogue") -> _Check:
 async def _mail_answers(settings: Settings) -> None:
     finding = await mail(settings)
     if finding.level is Level.ERROR:
-        raise OperatorError(f"{finding.found} {finding.fix}")
+        raise OperatorError(f"{finding.sentence} {finding.fix}")
 
 
 def _owner_email(ask: "_Dialogue") -> str:
@@ -317,8 +317,8 @@ def _settings(directory: Path, document: Mapping[str, Mapping[str, object]]) -> 
 def _toml(document: Mapping[str, Mapping[str, object]]) -> str:
     # A string of JSON is a basic string of TOML.
     sections = (
-        f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in said.items())
-        for name, said in document.items()
+        f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in member.items())
+        for name, member in document.items()
     )
     return _HEADER + "".join(sections)
 

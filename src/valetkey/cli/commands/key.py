@@ -145,8 +145,8 @@ def backup(file: Path, config: Path | None) -> None:
         # A new keyring would decrypt nothing, and be taken for a backup until it is needed.
         raise OperatorError(f"there is no keyring at {path}; is this the right configuration?")
 
-    async def read_backup(opened: OpenedStore) -> store.Backup:
-        return store.Backup(opened.keyring, credential_in_file(settings))
+    async def read_backup(opened: OpenedStore) -> store.KeyringBackup:
+        return store.KeyringBackup(opened.keyring, credential_in_file(settings))
 
     text = with_store(settings, read_backup).text()
     try:
@@ -178,7 +178,7 @@ def restore(file: Path, yes: bool, config: Path | None) -> int:
         raise OperatorError(
             "VALETKEY__AUTHORIZATION__KEYRING_TEXT would win over the file: unset it"
         )
-    saved = store.Backup.parse(_read(file))
+    saved = store.KeyringBackup.parse(_read(file))
     database = database_file(settings, settings.authorization)
     if database is not None and not database.exists():
         # As after the loss of a disk: the databases come next.
@@ -218,7 +218,7 @@ _QUESTION = {
 }
 
 
-def _put_both(settings: Settings, saved: store.Backup, *, yes: bool) -> Path:
+def _put_both(settings: Settings, saved: store.KeyringBackup, *, yes: bool) -> Path:
     path = keyring_path(settings)
     _put(path, saved.keyring.text(), yes=yes)
     if saved.credential is not None and settings.resource.credential_text is None:

@@ -54,9 +54,11 @@ def command(config: Path | None, configs: Path | None) -> int:
 def _reload_several(place: Path) -> int:
     found = folder.read(place)
     running: set[int] = set()
+    wrong = False
     for each in found:
-        if each.problem:
-            say.error(f"issuer {each.name} stays as it is: {each.problem}")
+        for problem in folder.problems(each):
+            wrong = True
+            say.error(f"issuer {each.name} stays as it is: {problem}")
         if each.settings is not None:
             running |= _running(each.settings).keys()
     if not running:
@@ -64,7 +66,7 @@ def _reload_several(place: Path) -> int:
     for process in running:
         os.kill(process, signal.SIGHUP)
         say.line(f"asked to reload (process {process}); the log has the result")
-    return Exit.INVALID if any(each.problem for each in found) else Exit.OK
+    return Exit.INVALID if wrong else Exit.OK
 
 
 def _running(settings: Settings) -> dict[int, list[str]]:

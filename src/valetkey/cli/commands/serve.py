@@ -14,7 +14,7 @@ import click
 from valetkey.authorization.site.documentation import base_of
 from valetkey.cli import options, say
 from valetkey.cli.serving import folder, plan
-from valetkey.cli.serving.plan import METRICS, Plan, Scraping, ServerPlan
+from valetkey.cli.serving.plan import METRICS, NODE, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
 from valetkey.cli.serving.supervise import STOPS, has_terminal
 from valetkey.config.agreement import missing_files, servers
@@ -51,9 +51,10 @@ def command(server: str | None, new: bool, config: Path | None, configs: Path | 
     opened by systemd are used.
 
     With `--configs FOLDER`, one process serves several issuers, each configured by its
-    `NAME/valetkey.toml` or `NAME.toml`, behind a proxy that provides TLS. The Host of a request
-    selects the issuer. One whose configuration or database cannot be used answers 503 and is tried
-    again; the others are not affected.
+    `NAME/valetkey.toml` or `NAME.toml`. The Host of a request selects the issuer; where no proxy
+    provides TLS, the host name in the handshake selects its certificate. One whose configuration,
+    certificate or database cannot be used answers 503 and is tried again; the others are not
+    affected.
 
     Exit code 0 after a stop, 1 if a server did not start, 2 if there are errors to fix first.
 
@@ -97,7 +98,7 @@ def command(server: str | None, new: bool, config: Path | None, configs: Path | 
             )
             for name, part in chosen
         ],
-        ready="\n".join(_announcement(settings, urls, scraped)),
+        ready="\n".join(_ready_lines(settings, urls, scraped)),
         file=str(settings.source.file or ""),
         fixed=fixed(settings, names),
         notes=tuple(str(process_path(settings, part)) for _, part in chosen),
@@ -109,8 +110,8 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
     found = folder.read(place)
     usable = [(each, each.settings) for each in found if each.settings is not None]
     for each in found:
-        if each.problem:
-            say.error(f"issuer {each.name} answers 503: {each.problem}")
+        for problem in folder.problems(each, only):
+            say.error(f"issuer {each.name} answers 503: {problem}")
     if not usable:
         raise OperatorError(f"{place} has no usable configuration", "--configs")
     process = folder.process_settings()
@@ -125,6 +126,18 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
     for name, part, _ in parts:
         if part.listen not in sockets.setdefault(name, {}):
             sockets[name][part.listen] = _bound(name, part, given)
+    clear = {
+        (name, part.listen)
+        for _, settings in usable
+        for name, part in servers(settings)
+        if certificate_files(settings, part) is None
+    }
+    silent = {
+        name: tuple(
+            one.fileno() for at, each in every.items() if (name, at) not in clear for one in each
+        )
+        for name, every in sockets.items()
+    }
     bound = {
         name: [one for each in every.values() for one in each] for name, every in sockets.items()
     }
@@ -142,6 +155,7 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
                 workers[name],
                 *_words(name, {}, {}, run, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
+                silent=silent[name],
             )
             for name in sockets
         ],
@@ -190,7 +204,7 @@ def _take_over(
     ).take_over()
 
 
-def _announcement(
+def _ready_lines(
     settings: Settings, urls: Mapping[str, str], scraped: socket.socket | None
 ) -> Iterator[str]:
     """Yield what is printed when all servers are ready: a line for programs, pages for people."""
@@ -222,7 +236,8 @@ def _words(
 
     The resource server gets no secret of the authorization server.
     """
-    given: dict[str, str] = {**scraping}
+    # The directory is this run's alone.
+    given: dict[str, str] = {**scraping, NODE: run.name}
     for other, url in urls.items():
         given[f"VALETKEY__{other.upper()}__URL"] = url
         given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
@@ -256,11 +271,11 @@ def _scraped(settings: Settings) -> socket.socket | None:
 
 def _activated() -> Sequence[socket.socket]:
     """Return the sockets that a service manager opened (sd_listen_fds(3))."""
-    told = environment()
-    if told.get("LISTEN_PID") != str(os.getpid()):
+    variables = environment()
+    if variables.get("LISTEN_PID") != str(os.getpid()):
         return ()
     first = 3
-    return [socket.socket(fileno=first + each) for each in range(int(told["LISTEN_FDS"]))]
+    return [socket.socket(fileno=first + each) for each in range(int(variables["LISTEN_FDS"]))]
 
 
 def _bound(

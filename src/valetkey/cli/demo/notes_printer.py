@@ -144,7 +144,7 @@ class NotesPrinter(ThreadingHTTPServer):
         """Return the authorization URL; state and verifier bind the response to this browser."""
         visit.state, visit.verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(visit.verifier.encode()).digest())
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": self.client_id,
             "redirect_uri": f"{self.url}/callback",
@@ -153,20 +153,24 @@ class NotesPrinter(ThreadingHTTPServer):
             "code_challenge": challenge.rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        return f"{self.auth_url}/oauth/authorize?{urlencode(asked)}"
+        return f"{self.auth_url}/oauth/authorize?{urlencode(parameters)}"
 
-    def take_code(self, visit: BrowserState, told: dict[str, str]) -> None:
+    def take_code(self, visit: BrowserState, parameters: dict[str, str]) -> None:
         """Exchange the code of the response for tokens. Raises OAuthError."""
         state, visit.state = visit.state, ""
-        if not state or not secrets.compare_digest(told.get("state", "").encode(), state.encode()):
+        if not state or not secrets.compare_digest(
+            parameters.get("state", "").encode(), state.encode()
+        ):
             raise OAuthError("state", "This answer does not belong to this browser. Start again.")
-        if told.get("iss") != self.auth_url:
+        if parameters.get("iss") != self.auth_url:
             raise OAuthError("iss", "This answer comes from another server. Start again.")
-        if "error" in told:
-            raise OAuthError(told["error"], told.get("error_description", "no reason given"))
+        if "error" in parameters:
+            raise OAuthError(
+                parameters["error"], parameters.get("error_description", "no reason given")
+            )
         visit.tokens = self._token(
             grant_type="authorization_code",
-            code=told.get("code", ""),
+            code=parameters.get("code", ""),
             redirect_uri=f"{self.url}/callback",
             code_verifier=visit.verifier,
         )

@@ -243,13 +243,13 @@ def seed(site: DemoSite) -> Seeded:
 
 def _fail(site: DemoSite, wire: TracedHttp) -> None:
     """Send two invalid requests as Notes Printer, for the list of failed requests."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": PRINTER,
         "redirect_uri": f"{site.callback}/",
         "scope": "notes:read",
     }
-    wire.send("GET", f"{site.auth_url}/oauth/authorize", query=asked)
+    wire.send("GET", f"{site.auth_url}/oauth/authorize", query=parameters)
     form = {
         "grant_type": "authorization_code",
         "code": "an-old-code",

@@ -93,10 +93,10 @@ def _title(environ: WSGIEnvironment) -> str:
     if not length.isdecimal() or int(length) > _LARGEST:
         return ""
     try:
-        said: object = json.loads(environ["wsgi.input"].read(int(length)))
+        shown: object = json.loads(environ["wsgi.input"].read(int(length)))
     except (ValueError, RecursionError):
         return ""
-    title = cast("dict[str, object]", said).get("title") if isinstance(said, dict) else None
+    title = cast("dict[str, object]", shown).get("title") if isinstance(shown, dict) else None
     return title if isinstance(title, str) else ""
 
 
@@ -167,7 +167,7 @@ def _week_of_usage(tx: Transaction, now: Instant) -> None:
     # Health: its requests carry no code challenge.
     yesterday = start_of(today - 1)
     for what in (PKCE_MISSING, grant_used("authorization_code"), grant_used("refresh_token")):
-        tx.usage.note(APP, what, yesterday)
+        tx.usage.record(APP, what, yesterday)
 
 
 SERVICE = "Inkwell"
@@ -256,9 +256,9 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
             for name in _WITH_SECRET
         }
     found: dict[str, str] = {}
-    for wanted in read_site(file).clients:
-        if wanted.secret is not None:
-            found[wanted.text("client_id")] = wanted.secret.reveal()
+    for client in read_site(file).clients:
+        if client.secret is not None:
+            found[client.text("client_id")] = client.secret.reveal()
     if not found.keys() >= set(_WITH_SECRET):
         raise OperatorError(f"{file} is not what a demo wrote; name another folder")
     return found
@@ -270,10 +270,10 @@ def prepare_demo(site: DemoSite) -> None:
     _write(site.configuration, _configuration(site))
     content = site.directory / _CONTENT
     _write(content, _content(site))
-    wanted = read_site(content)
+    declared = read_site(content)
 
     async def fill(opened: OpenedStore) -> None:
-        await apply_plan(opened, await prepare(opened, content, wanted, lambda _: None))
+        await apply_plan(opened, await prepare(opened, content, declared, lambda _: None))
         await _verify(opened)
         await opened.store.write(lambda tx: begin(tx, opened.now))
 

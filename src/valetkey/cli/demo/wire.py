@@ -313,9 +313,9 @@ def _brief(exchange: ShownExchange) -> Iterator[str]:
         if name != "csrf"
     ]
     yield f"{_number(exchange)}{_arrow('→')} {exchange.method} {' '.join([parts.path, *typed])}"
-    said = urlsplit(exchange.header("Location")).path
-    page = [] if said else list(_document_in_words(exchange) or _page(exchange.body, ""))
-    yield f"{_MARGIN}{_arrow('←')} {exchange.status} {said or page.pop(0)}"
+    path = urlsplit(exchange.header("Location")).path
+    page = [] if path else list(_document_in_words(exchange) or _page(exchange.body, ""))
+    yield f"{_MARGIN}{_arrow('←')} {exchange.status} {path or page.pop(0)}"
     for item in page:
         yield f"{_MARGIN}      {item.lstrip()}"
 
@@ -347,8 +347,8 @@ def _folded(name: str, value: str) -> Iterator[str]:
         yield _header(name, value)
         return
     yield _header(name, scheme)
-    for said in re.findall(r'[\w-]+="(?:[^"\\]|\\.)*"', rest):
-        yield f"{_DEEP}    {said}"
+    for parameter in re.findall(r'[\w-]+="(?:[^"\\]|\\.)*"', rest):
+        yield f"{_DEEP}    {parameter}"
 
 
 def _document(found: object) -> Iterator[str]:

@@ -106,16 +106,18 @@ class _OptionField(Struct, frozen=True):
             more["show_default"] = str(self.field.default)
         return click.Option(names, **more)
 
-    def value(self, said: object) -> object:
+    def value(self, value: object) -> object:
         """Convert the option's value to the type of the input."""
         kind, nullable, _ = _bare(self.field.type)
         if isinstance(kind, inspect.ListType):
-            return [each for each in cast("tuple[object, ...]", said) if each != ""]
-        if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(said, str):
-            return msgspec.json.decode(said)
-        if nullable and said == _NONE:
+            return [each for each in cast("tuple[object, ...]", value) if each != ""]
+        if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(value, str):
+            return msgspec.json.decode(value)
+        if nullable and value == _NONE:
             return None
-        return said * self.option.unit if isinstance(said, int) and self.option.unit > 1 else said
+        return (
+            value * self.option.unit if isinstance(value, int) and self.option.unit > 1 else value
+        )
 
     def _opposite(self) -> str:
         if self.flag.endswith("-verified"):
@@ -154,15 +156,15 @@ class Input(Struct, frozen=True):
         values: dict[str, Any] = {}
         leaves = list(self._leaves())
         for leaf in leaves:
-            said = given[leaf.dest]
-            if said is None or said == ():
+            value = given[leaf.dest]
+            if value is None or value == ():
                 continue
             *above, name = leaf.path
             place = values
             for each in above:
                 place = place.setdefault(each, {})
             try:
-                place[name] = leaf.value(said)
+                place[name] = leaf.value(value)
             except msgspec.DecodeError:
                 raise OperatorError(f"{leaf.flag}: JSON") from None
         return self._converted(values)
@@ -374,12 +376,12 @@ def _name(operation: Operation) -> str:
     plural = operation.path.split("/")[1]
     group = _GROUPS.get(plural, plural.removesuffix("s"))
     nouns = {plural, plural.removesuffix("s"), group}
-    said = f"_{operation.id}_"
+    name = f"_{operation.id}_"
     if plural not in _GROUPS:
         # A name of two words, such as signal-streams.
         for noun in nouns:
-            said = said.replace(f"_{noun.replace('-', '_')}_", "_")
-    words = [_VERBS.get(word, word) for word in said.split("_") if word and word not in nouns]
+            name = name.replace(f"_{noun.replace('-', '_')}_", "_")
+    words = [_VERBS.get(word, word) for word in name.split("_") if word and word not in nouns]
     return f"{group} {'-'.join(words)}"
 
 
@@ -449,32 +451,32 @@ class _Derived(Struct, frozen=True):
         example = " ".join((*words, *([command.example] if command.example else [])))
         return "\n\n".join(each for each in (*paragraphs, f"Example: valetkey {example}") if each)
 
-    def _run(self, **given: object) -> int:
-        settings = options.settings_of(cast("Path | None", given["config"]))
-        variant = self.variants[1 if given.get("off") else 0]
+    def _run(self, **parameters: object) -> int:
+        settings = options.settings_of(cast("Path | None", parameters["config"]))
+        variant = self.variants[1 if parameters.get("off") else 0]
         found_input = self._input()
-        users = found_input.users(given)
+        users = found_input.users(parameters)
         if not users:
-            found_input.value(given)
-        without = given.get(f"input_{variant.command.instead_of_password}") not in {None, "none"}
-        asks = variant.command.sets_password and not without
-        secret = obtain(given) if asks else None
+            found_input.value(parameters)
+        instead = parameters.get(f"input_{variant.command.instead_of_password}")
+        asks = variant.command.sets_password and instead in {None, "none"}
+        secret = obtain(parameters) if asks else None
 
         async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object]:
-            about = await self._about(opened, variant, given)
-            said = {**given}
+            about = await self._about(opened, variant, parameters)
+            arguments = {**parameters}
             for dest, user in users.items():
-                said[dest] = (await chosen_user(opened, user)).uid
-            body = found_input.value(said)
+                arguments[dest] = (await chosen_user(opened, user)).uid
+            body = found_input.value(arguments)
             about.body = flat(body)
             if variant.needs_confirmation:
-                confirm(_question(variant, about), yes=bool(given.get("yes")))
+                confirm(_question(variant, about), yes=bool(parameters.get("yes")))
                 # The operator may have taken a while to confirm.
                 opened = replace(opened, now=SYSTEM.now())
             hashed = None if secret is None else hash_of(opened, secret)
             query = {
                 name.removeprefix("query_"): str(value)
-                for name, value in given.items()
+                for name, value in parameters.items()
                 if name.startswith("query_") and value is not None
             }
             return about, await perform(
@@ -494,8 +496,8 @@ class _Derived(Struct, frozen=True):
                 raise
             say.error(variant.command.missing)
             return Exit.FAILED
-        generated = secret.reveal() if secret is not None and given["generate"] else ""
-        _print_result(variant, about, value, generated, json=bool(given["as_json"]))
+        generated = secret.reveal() if secret is not None and parameters["generate"] else ""
+        _print_result(variant, about, value, generated, json=bool(parameters["as_json"]))
         if variant.command.remark is not None and (remark := variant.command.remark(settings)):
             say.note(remark)
         return Exit.OK
@@ -534,11 +536,11 @@ async def _find_user(opened: OpenedStore, about: _CallValues, *, reads: bool, en
 
     Raises OperatorError.
     """
-    said = about.path["uid"]
+    username = about.path["uid"]
     if reads:
-        user = await opened.store.read(lambda tx: user_named(tx, said))
+        user = await opened.store.read(lambda tx: user_named(tx, username))
     else:
-        user = await chosen_user(opened, said)
+        user = await chosen_user(opened, username)
     about.path["uid"] = str(user.uid)
     about.named |= {"uid": user.uid, "username": user.username, "name": user.username}
     if ends:
@@ -579,8 +581,10 @@ def _print_result(
         else:
             print_list(found, variant.command.columns, variant.command.empty or "There are none.")
     elif json:
-        told = _members(variant, about, value) | ({"password": generated} if generated else {})
-        say.as_json({variant.command.renamed.get(name, name): each for name, each in told.items()})
+        members = _members(variant, about, value) | ({"password": generated} if generated else {})
+        say.as_json(
+            {variant.command.renamed.get(name, name): each for name, each in members.items()}
+        )
     else:
         _print_text(variant, about, value)
         if generated:

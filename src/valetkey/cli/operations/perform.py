@@ -31,12 +31,18 @@ async def perform(
     Raises OperatorError for invalid input, with the fields as they are `named`, and Refused.
     """
     path = {name: quote(value, safe="") for name, value in (arguments or {}).items()}
-    asked, items = dict(query or {}), list[object]()
+    parameters, items = dict(query or {}), list[object]()
     if any(each.name == "limit" for each in operation.query):
-        asked["limit"] = _MOST
+        parameters["limit"] = _MOST
     while True:
         call = call_of(
-            opened.foundation.services, operation, opened.operator, opened.now, path, body, asked
+            opened.foundation.services,
+            operation,
+            opened.operator,
+            opened.now,
+            path,
+            body,
+            parameters,
         )
         try:
             result = await operation.run(replace(call, password_hash=password_hash))
@@ -49,7 +55,7 @@ async def perform(
         items += getattr(result.value, "items", ())
         if not result.next:
             return items
-        asked[CURSOR] = result.next
+        parameters[CURSOR] = result.next
 
 
 Members = Mapping[str, object]

@@ -58,7 +58,7 @@ class ClientDetails(Struct, frozen=True):
     def pairs(self) -> Sequence[tuple[str, str]]:
         """Return names and values for the terminal."""
         client = self.held.client
-        said = fields_shown(client)
+        values = fields_shown(client)
         found = (
             ("client_id", client.id),
             ("description", client.description),
@@ -66,7 +66,11 @@ class ClientDetails(Struct, frozen=True):
             ("origin", "registered itself" if client.self_registered else ""),
             ("secrets", self._secrets()),
             ("PKCE", "required" if client.needs_pkce else "optional"),
-            *((name, _display_value(value)) for name, value in said.items() if name not in _ABOVE),
+            *(
+                (name, _display_value(value))
+                for name, value in values.items()
+                if name not in _ABOVE
+            ),
             ("authorizations", str(self.held.authorizations)),
             ("secret in URL", self._sighting()),
             ("registered", shown(client.created_at)),
@@ -116,7 +120,7 @@ def as_json(client: Client) -> dict[str, object]:
 def fields_shown(client: Client) -> dict[str, object]:
     """Return the fields that an operator may set, without OpenID Connect fields left at default."""
     metadata = metadata_of(client)
-    values = {field: field.of(metadata) for field in fields_of(Editor.OPERATOR)}
+    values = {field: field.value_of(metadata) for field in fields_of(Editor.OPERATOR)}
     return {
         field.name: list(value) if field.rule.kind in LISTS else value
         for field, value in values.items()

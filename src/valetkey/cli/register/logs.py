@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.storage.records import NOWHERE, EventRecord, Events
+from valetkey.authorization.storage.search import END, EventFilter, EventSearch
 from valetkey.cli.register.store import SCHEMAS, is_begun, open_database
 from valetkey.config.agreement import servers
 from valetkey.config.settings import Settings
@@ -15,6 +16,7 @@ from valetkey.database.engine import Connection
 from valetkey.database.migrate import migrate
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.storage.events import EventRecord as ObjectRecord
 from valetkey.resource.storage.events import Events as ObjectEvents
@@ -93,6 +95,26 @@ class _Objects(Struct, frozen=True):
         object_id, _, version = event.id.rpartition(".")
         place = (event.at, object_id, int(version))
         return [_object_logged(each) for each in ObjectEvents(db).page(place, limit, self.object)]
+
+
+async def read_matching(
+    settings: Settings, after: str | Instant | None, limit: int, criteria: EventFilter
+) -> Sequence[Logged]:
+    """Return at most `limit` events of the authorization server that match, in the order of time.
+
+    They are the newest that follow the event with the id `after`, or that instant. Raises as
+    `read_logs`.
+    """
+    log = _Authorization()
+    place: tuple[Instant, str] = (Instant(-1), "")
+    if isinstance(after, str):
+        event = await _event(settings, (log,), after)
+        place = (event.at, event.id)
+    elif after is not None:
+        place = (after, "")
+    criteria = replace(criteria, since=place[0])
+    found = await _read(settings, log, lambda db, _: EventSearch(db).page(criteria, END, limit))
+    return [_logged(each) for each in reversed(found) if (each.at, each.id) > place]
 
 
 async def read_logs(

@@ -300,17 +300,17 @@ _CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MUL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Backup:
+class KeyringBackup:
     """The keyring, and the credential if it is in a file."""
 
     keyring: Keyring
     credential: Secret | None
 
     @staticmethod
-    def parse(text: str) -> "Backup":
+    def parse(text: str) -> "KeyringBackup":
         """Parse a backup file or a plain keyring file. Raises OperatorError."""
         found = _CREDENTIAL.search(text)
-        return Backup(Keyring.parse(text), Secret(found[1]) if found else None)
+        return KeyringBackup(Keyring.parse(text), Secret(found[1]) if found else None)
 
     def text(self) -> str:
         """Return the content of the backup file: a keyring with the credential in a comment."""

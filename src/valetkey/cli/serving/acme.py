@@ -141,18 +141,18 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
     from josepy.jwa import ES256  # noqa: PLC0415 - the same
     from josepy.jwk import JWKEC  # noqa: PLC0415 - the same
 
-    told, folder = settings.tls, settings.source.directory
-    account_pem = create_or_read_secret_file(folder / told.acme_folder / "account.pem", fresh_key)
+    tls, folder = settings.tls, settings.source.directory
+    account_pem = create_or_read_secret_file(folder / tls.acme_folder / "account.pem", fresh_key)
     account = JWKEC(key=private_key(account_pem))
     network = client.ClientNetwork(
         account, alg=ES256, user_agent=f"valetkey/{version('valetkey')}", timeout=30
     )
-    authority = client.ClientV2(client.ClientV2.get_directory(told.acme, network), network)
+    authority = client.ClientV2(client.ClientV2.get_directory(tls.acme, network), network)
     try:
-        wanted = messages.NewRegistration.from_data(
-            email=told.acme_email or None, terms_of_service_agreed=True
+        registration = messages.NewRegistration.from_data(
+            email=tls.acme_email or None, terms_of_service_agreed=True
         )
-        authority.new_account(wanted)
+        authority.new_account(registration)
     except errors.ConflictError as known:
         network.account = messages.RegistrationResource(
             uri=known.location, body=messages.Registration()
@@ -168,7 +168,7 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
             challenged = cast("Sequence[messages.ChallengeBody]", authorization.body.challenges)
             offered = {str(each.chall.to_json()["type"]): each for each in challenged}
             if _CHALLENGE not in offered:
-                raise NoChallengeOffered(f"{told.acme} does not offer {_CHALLENGE}")
+                raise NoChallengeOffered(f"{tls.acme} does not offer {_CHALLENGE}")
             chosen = offered[_CHALLENGE]
             proof = f"{chosen.chall.to_json()['token']}.{thumbprint}"
             replace_secret_file(file, self_signed(host, SYSTEM.now(), days=1, challenge=proof))

@@ -8,6 +8,7 @@ drain. They are read from nowhere else.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -15,11 +16,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from valetkey.config.agreement import database_place, servers
+from valetkey.config.agreement import database_place, missing_files, servers
 from valetkey.config.environment import environment
 from valetkey.config.load import USUAL_FILE, load, read_toml
-from valetkey.config.paths import certificate_files, credential_path, keyring_path
-from valetkey.config.settings import Settings
+from valetkey.config.paths import certificate_files, credential_path, keyring_path, uses_acme
+from valetkey.config.settings import ServerSettings, Settings
 from valetkey.kernel.refusal import OperatorError
 
 MOST = 1_000
@@ -32,7 +33,7 @@ Mark = tuple[int, int, int, int]
 """Changes when a file is written or replaced: its times of change in ns, its size, its inode."""
 
 
-class Configuration(Struct, frozen=True):
+class IssuerConfiguration(Struct, frozen=True):
     """The configuration of one issuer; `settings` are None, and `problem` says why, if unusable.
 
     `hosts` are the Host of each server by the name of the server, as far as they can be read.
@@ -52,19 +53,19 @@ def process_settings() -> Settings:
 
 
 def read(
-    folder: Path, before: Mapping[str, Configuration] = MappingProxyType({})
-) -> Sequence[Configuration]:
+    folder: Path, before: Mapping[str, IssuerConfiguration] = MappingProxyType({})
+) -> Sequence[IssuerConfiguration]:
     """Return the configurations of `folder` by name; those whose file did not change are `before`.
 
     Of two that claim the same host, database, keyring or credential, the one whose file is older is
     used. Raises OperatorError if the folder cannot be read or has too many.
     """
-    found: list[Configuration] = []
+    found: list[IssuerConfiguration] = []
     for name, files in sorted(_files(folder).items()):
         file, mark = files[0], _mark(files[0])
         known = before.get(name)
         if len(files) > 1:
-            found.append(Configuration(name, file, mark, {}, problem=f"so does {files[1]}"))
+            found.append(IssuerConfiguration(name, file, mark, {}, problem=f"so does {files[1]}"))
         elif known is not None and known.settings and (known.file, known.mark) == (file, mark):
             found.append(known)
         else:
@@ -97,17 +98,59 @@ def _mark(file: Path) -> Mark:
     return stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _read(name: str, file: Path, mark: Mark) -> Configuration:
+def _read(name: str, file: Path, mark: Mark) -> IssuerConfiguration:
     try:
         settings = load(file, environment())
     except OperatorError as error:
-        return Configuration(name, file, mark, _written_hosts(file), problem=str(error))
+        return IssuerConfiguration(name, file, mark, _written_hosts(file), problem=str(error))
     hosts = {server: _host(part.url) for server, part in servers(settings)}
     for server, part in servers(settings):
-        if certificate_files(settings, part) is not None:
-            problem = f"{server}.url: where a process serves several issuers, a proxy provides TLS"
-            return Configuration(name, file, mark, hosts, problem=problem)
-    return Configuration(name, file, mark, hosts, settings)
+        if problem := _unusable_tls(settings, part):
+            problem = f"{server}.url: {problem}"
+            return IssuerConfiguration(name, file, mark, hosts, problem=problem)
+    return IssuerConfiguration(name, file, mark, hosts, settings)
+
+
+def certificate_host(settings: Settings, server: ServerSettings) -> str:
+    """Return the host name for which this server shows a certificate; "" if it has no TLS."""
+    if certificate_files(settings, server) is None:
+        return ""
+    return (urlsplit(server.url).hostname or "").lower()
+
+
+def certificate_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+    """Yield what keeps the named servers from using their certificates: files, pair, host."""
+    from valetkey.fetch.certificate import serves  # noqa: PLC0415 - its library is large
+
+    for name, server in servers(settings):
+        files = certificate_files(settings, server)
+        if name not in names or files is None:
+            continue
+        tls = [each for each in missing_files(settings, (name,)) if "tls_" in each.path]
+        yield from map(str, tls)
+        host = certificate_host(settings, server)
+        if not tls and not serves(files[0].read_bytes(), host):
+            yield f"{name}.tls_certificate: {files[0]} is not for {host}; write one that is"
+
+
+def problems(configuration: IssuerConfiguration, only: str | None = None) -> Sequence[str]:
+    """Return why an issuer cannot be served, also by its certificates; of one server or of both."""
+    settings = configuration.settings
+    if settings is None:
+        return (configuration.problem,)
+    names = (only,) if only else tuple(name for name, _ in servers(settings))
+    return tuple(certificate_problems(settings, names))
+
+
+def _unusable_tls(settings: Settings, server: ServerSettings) -> str:
+    """Return why this server cannot have TLS beside others, "" if it can."""
+    if uses_acme(settings, server):
+        return "a process that serves several issuers has no ACME; set tls_certificate and tls_key"
+    host = certificate_host(settings, server)
+    with suppress(ValueError):
+        ip_address(host)
+        return "clients name no address in TLS; several issuers with TLS need host names"
+    return ""
 
 
 def _host(url: str) -> str:
@@ -127,14 +170,17 @@ def _written_hosts(file: Path) -> Mapping[str, str]:
     return found
 
 
-def _without_conflicts(found: Sequence[Configuration]) -> Iterator[Configuration]:
+def _without_conflicts(found: Sequence[IssuerConfiguration]) -> Iterator[IssuerConfiguration]:
     owners: dict[tuple[str, str], str] = {}
+    ports: dict[tuple[str, str], tuple[bool, str]] = {}
     refused: dict[str, str] = {}
     for each in sorted(found, key=lambda one: (one.settings is None, one.mark, one.name)):
         claims = _claims(each)
         taken = next((claim for claim in claims if claim in owners), None)
         if taken is not None:
             refused[each.name] = f"{claims[taken]}: the {taken[0]} is that of {owners[taken]}"
+        elif problem := _shared_port(each, ports):
+            refused[each.name] = problem
         else:
             owners.update(dict.fromkeys(claims, each.name))
     for each in found:
@@ -143,16 +189,35 @@ def _without_conflicts(found: Sequence[Configuration]) -> Iterator[Configuration
             continue
         free = {n: host for n, host in each.hosts.items() if owners.get(("host", host), "") == ""}
         problem = each.problem or refused[each.name]
-        yield Configuration(each.name, each.file, each.mark, free, problem=problem)
+        yield IssuerConfiguration(each.name, each.file, each.mark, free, problem=problem)
 
 
-def _claims(configuration: Configuration) -> Mapping[tuple[str, str], str]:
+def _shared_port(
+    configuration: IssuerConfiguration, ports: dict[tuple[str, str], tuple[bool, str]]
+) -> str:
+    """Add the ports of an issuer; return the problem of one with TLS for some of them only."""
+    settings = configuration.settings
+    if settings is None:
+        return ""
+    for name, part in servers(settings):
+        port = part.listen.rpartition(":")[2]
+        tls = certificate_files(settings, part) is not None
+        known, owner = ports.setdefault((name, port), (tls, configuration.name))
+        if known != tls:
+            with_tls, without = (owner, "this one") if known else ("this one", owner)
+            return f"{name}.listen: at port {port} {with_tls} has TLS and {without} has not"
+    return ""
+
+
+def _claims(configuration: IssuerConfiguration) -> Mapping[tuple[str, str], str]:
     """Return what no other issuer may have, each with the setting that names it."""
     settings = configuration.settings
     claims = {("host", host): f"{name}.url" for name, host in configuration.hosts.items()}
     if settings is None:
         return claims
     for name, part in servers(settings):
+        if host := certificate_host(settings, part):
+            claims["name in TLS", f"{name} {host}"] = f"{name}.url"
         claims["database", "/".join(database_place(settings, part))] = f"{name}.database"
     # One from the environment would be that of every issuer.
     text = settings.authorization.keyring_text

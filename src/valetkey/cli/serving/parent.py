@@ -46,7 +46,7 @@ def main(descriptor: int) -> int:
         return process
 
     supervisor = Supervisor(
-        [_server(plan["file"], told) for told in plan["servers"]],
+        [_server(plan["file"], server) for server in plan["servers"]],
         announce,
         grace=plan["drain"] + _GRACE,
         level=plan["level"],
@@ -76,21 +76,28 @@ def remove_note(note: Path) -> None:
             note.unlink()
 
 
-def _server(file: str, told: Mapping[str, Any]) -> ServerProcesses:
+def _server(file: str, description: Mapping[str, Any]) -> ServerProcesses:
     """Return the Server of one entry of the plan."""
-    name = told["name"]
-    given = {**environment(), **told["given"]}
-    for withheld in told["withheld"]:
+    name = description["name"]
+    given = {**environment(), **description["environment"]}
+    for withheld in description["withheld"]:
         given.pop(withheld, None)
-    listening: Sequence[int] = told["listening"]
+    listening: Sequence[int] = description["listening"]
     # The supervisor passes these descriptors to this server's workers only.
-    passed: Sequence[int] = told["passed"]
+    passed: Sequence[int] = description["passed"]
     for descriptor in (*listening, *passed):
         os.set_inheritable(descriptor, False)
     # -P: no module is imported from the working directory.
     command = (sys.executable, "-P", "-m", f"valetkey.cli.serving.{name}", file)
     return ServerProcesses(
-        name, command, listening, told["workers"], given, passed=passed, tls=told["tls"]
+        name,
+        command,
+        listening,
+        description["workers"],
+        given,
+        passed=passed,
+        tls=description["tls"],
+        silent=description["silent"],
     )
 
 

@@ -23,22 +23,27 @@ from valetkey.kernel.moment import Instant
 METRICS = "VALETKEY_METRICS"
 """The environment variable that holds a worker's `Scraping`."""
 
+NODE = "VALETKEY_NODE"
+"""The environment variable with the id that the workers of one supervisor share."""
+
 
 class ServerPlan(Struct, frozen=True):
     """One server: its name, the descriptors of its sockets, and its number of workers.
 
     The sockets speak TLS with the files `tls`: certificate chain and key. The workers' environment
-    includes the variables in `given` and excludes those that `withheld` names.
+    includes the variables in `environment` and excludes those that `withheld` names.
     """
 
     name: str
     listening: tuple[int, ...]
     workers: int
-    given: Mapping[str, str]
+    environment: Mapping[str, str]
     withheld: tuple[str, ...] = ()
     passed: tuple[int, ...] = ()
     """Other descriptors to pass to the workers."""
     tls: tuple[str, ...] = ()
+    silent: tuple[int, ...] = ()
+    """The descriptors of sockets whose connections wait while no worker is ready."""
 
 
 class Plan(Struct, frozen=True):

@@ -25,7 +25,7 @@ async def application(settings: Settings, _number: int = 0) -> RoutedApp:
     return await build(settings, SYSTEM, SharedCounters(Path(shared)) if shared else None)
 
 
-async def issuer(settings: Settings, _restart: Callable[[], None]) -> RoutedApp:
+async def issuer(_number: int, settings: Settings, _restart: Callable[[], None]) -> RoutedApp:
     """Build the application of one of several issuers."""
     return await build(settings, SYSTEM, _ledger(ISSUER.get()))
 

@@ -101,7 +101,7 @@ def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
     name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
     if _has_issuers(found):
         labels = (*labels, "issuer")
-    told = _samples(metric, found)
+    lines = _samples(metric, found)
     if isinstance(metric, Histogram):
         histogram = families.HistogramMetricFamily(
             name, metric.help, labels=[*labels, *metric.labels]
@@ -109,7 +109,7 @@ def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
         ends = (*map(str, map(float, metric.bounds)), "+Inf")
         none: Mapping[int, samples.Exemplar] = {}
         shown = _exemplars(found) if metric is HTTP_SECONDS else None
-        for values, (*counts, total) in told:
+        for values, (*counts, total) in lines:
             marks = none if shown is None else shown.get(tuple(values), none)
             buckets = [
                 (end, count, marks[n]) if n in marks else (end, count)
@@ -119,19 +119,19 @@ def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
         return histogram
     kind = families.CounterMetricFamily if metric.kind == "counter" else families.GaugeMetricFamily
     family = kind(name, metric.help, labels=[*labels, *metric.labels])
-    for values, (value,) in told:
+    for values, (value,) in lines:
         family.add_metric(values, value)
     return family
 
 
 def _exemplars(found: WorkerMetrics) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
     """Return the exemplars of request durations by labels and number of the bucket."""
-    told: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
-    for place, said in _places(found):
-        for (route, outcome, bucket, trace_id), (value, at) in said.get(EXEMPLARS, ()):
+    exemplars: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
+    for place, sent in _places(found):
+        for (route, outcome, bucket, trace_id), (value, at) in sent.get(EXEMPLARS, ()):
             exemplar = samples.Exemplar({"trace_id": trace_id}, value, at)
-            told.setdefault((*place, route, outcome), {})[int(bucket)] = exemplar
-    return told
+            exemplars.setdefault((*place, route, outcome), {})[int(bucket)] = exemplar
+    return exemplars
 
 
 def _samples(metric: Metric, found: WorkerMetrics) -> Iterator[Sample]:
@@ -140,12 +140,12 @@ def _samples(metric: Metric, found: WorkerMetrics) -> Iterator[Sample]:
         for (server, number), by_issuer in found.items():
             yield (server, str(number), *itself), (float(by_issuer is not None),)
         return
-    told: set[tuple[str, ...]] = set()
-    for (server, worker, *issuer), said in _places(found):
-        for values, numbers in said.get(metric.name, ()):
+    labels: set[tuple[str, ...]] = set()
+    for (server, worker, *issuer), sent in _places(found):
+        for values, numbers in sent.get(metric.name, ()):
             place = (server, *issuer) if metric.shared else (server, worker, *issuer)
-            if (whole := (*place, *values)) not in told:
-                told.add(whole)
+            if (whole := (*place, *values)) not in labels:
+                labels.add(whole)
                 yield whole, numbers
 
 
@@ -153,8 +153,8 @@ def _places(found: WorkerMetrics) -> Iterator[tuple[tuple[str, ...], Snapshot]]:
     """Yield the metrics of each issuer in each worker, with the labels that say whose they are."""
     several = _has_issuers(found)
     for (server, worker), by_issuer in found.items():
-        for issuer, said in (by_issuer or {}).items():
-            yield (server, str(worker), *((issuer,) if several else ())), said
+        for issuer, sent in (by_issuer or {}).items():
+            yield (server, str(worker), *((issuer,) if several else ())), sent
 
 
 def _has_issuers(found: WorkerMetrics) -> bool:
@@ -260,13 +260,13 @@ def _send_metrics(caller: socket.socket) -> None:
     # CPU time is added as the difference to what was counted.
     with _MEASURING:
         _measure_process()
-        told = msgspec.json.encode(metrics.snapshots())
-    caller.sendall(told)
+        content = msgspec.json.encode(metrics.snapshots())
+    caller.sendall(content)
 
 
 def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:
-    asked, fields = _read(caller)
-    method, _, rest = asked.partition(" ")
+    request, fields = _read(caller)
+    method, _, rest = request.partition(" ")
     status, body, media_type = HTTPStatus.OK, b"", "text/plain; charset=utf-8"
     scheme, _, shown = fields.get("authorization", "").partition(" ")
     if token and not (scheme.lower() == "bearer" and same(shown.strip(), token)):
@@ -292,14 +292,14 @@ def _scrape(caller: socket.socket, scraping: Scraping, token: str) -> None:
 
 def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
     """Return the request line and the fields; raises OSError if they are too slow or too large."""
-    deadline, said = time.monotonic() + _REQUEST_WITHIN, b""
-    while b"\r\n\r\n" not in said:
+    deadline, received = time.monotonic() + _REQUEST_WITHIN, b""
+    while b"\r\n\r\n" not in received:
         caller.settimeout(max(0.001, deadline - time.monotonic()))
         piece = caller.recv(_REQUEST_BYTES)
-        said += piece
-        if not piece or len(said) > _REQUEST_BYTES:
+        received += piece
+        if not piece or len(received) > _REQUEST_BYTES:
             raise ConnectionAbortedError
-    top, *lines = said.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+    top, *lines = received.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
     fields = (line.partition(":") for line in lines)
     return top, {name.strip().lower(): value.strip() for name, _, value in fields}
 
@@ -312,22 +312,22 @@ def _ask(scraping: Scraping) -> WorkerMetrics:
     deadline = time.monotonic() + _PATIENCE
     with contextlib.ExitStack() as stack, DefaultSelector() as selector:
         for server, number in places:
-            asked = stack.enter_context(socket.socket(socket.AF_UNIX))
-            asked.setblocking(False)
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.setblocking(False)
             with contextlib.suppress(OSError):
-                asked.connect(str(_address(scraping, server, number)))
-                selector.register(asked, EVENT_READ, ((server, number), asked))
+                connection.connect(str(_address(scraping, server, number)))
+                selector.register(connection, EVENT_READ, ((server, number), connection))
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
-                worker, asked = key.data
+                worker, connection = key.data
                 try:
-                    piece = asked.recv(_PIECE)
+                    piece = connection.recv(_PIECE)
                 except OSError:
-                    selector.unregister(asked)
+                    selector.unregister(connection)
                     continue
                 heard[worker] = heard.get(worker, b"") + piece
                 if not piece:
-                    selector.unregister(asked)
+                    selector.unregister(connection)
                     with contextlib.suppress(msgspec.DecodeError):
                         found[worker] = msgspec.json.decode(
                             heard[worker], type=dict[str, dict[str, list[Sample]]]

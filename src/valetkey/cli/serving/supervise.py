@@ -64,6 +64,7 @@ class ServerProcesses:
         "_orders",
         "_passed",
         "absent_since",
+        "answerable",
         "listening",
         "name",
         "prepared",
@@ -82,12 +83,18 @@ class ServerProcesses:
         *,
         passed: Sequence[int] = (),
         tls: Sequence[str] = (),
+        silent: Sequence[int] = (),
     ) -> None:
-        """Set up the server; `listening` are descriptors of its sockets, `passed` any others."""
+        """Set up the server; `listening` are descriptors of its sockets, `passed` any others.
+
+        At those in `silent`, connections wait while no worker is ready: only workers know the
+        certificates.
+        """
         self.name = name
         self.listening = listening
         self.workers = workers
         self.tls = tls
+        self.answerable = [each for each in listening if each not in silent]
         self.prepared = False
         self.absent_since = monotonic()
         # Set while there is no worker; its module is loaded only then.
@@ -179,6 +186,7 @@ class WorkerSlot:
         "channel",
         "due",
         "failures",
+        "go_sent",
         "heard",
         "kill_at",
         "leaving",
@@ -187,7 +195,6 @@ class WorkerSlot:
         "ready_at",
         "replaces",
         "server",
-        "told",
         "worker",
     )
 
@@ -206,7 +213,7 @@ class WorkerSlot:
 
     def clear(self) -> None:
         """Clear the slot: its worker has ended."""
-        self.ordered = self.told = False
+        self.ordered = self.go_sent = False
         self.ready_at: float | None = None
         self.kill_at: float | None = None
         self.heard = b""
@@ -433,11 +440,11 @@ class Supervisor:
         """Handle the worker's messages; return whether more may come."""
         if slot.channel is None:
             return False
-        said = received(slot.channel)
-        if said == b"":
+        message = received(slot.channel)
+        if message == b"":
             self._hang_up(slot)
             return False
-        *lines, slot.heard = (slot.heard + (said or b"")).split(b"\n")
+        *lines, slot.heard = (slot.heard + (message or b"")).split(b"\n")
         for line in lines:
             word, _, number = line.partition(b" ")
             if word == b"born":
@@ -476,8 +483,8 @@ class Supervisor:
 
     def _send_turns(self) -> None:
         for slot in self._slots:
-            if slot.channel is not None and not slot.told and self._is_turn_of(slot):
-                slot.told = True
+            if slot.channel is not None and not slot.go_sent and self._is_turn_of(slot):
+                slot.go_sent = True
                 prepares = " prepare" if slot.number == 0 else ""
                 try:
                     slot.channel.sendall(f"go {slot.number}{prepares}\n".encode())
@@ -595,7 +602,7 @@ class Supervisor:
                 server.unavailable.answer()
             elif monotonic() >= self._unavailable_at(server):
                 module = import_module("valetkey.cli.serving.unavailable")
-                unavailable = module.Unavailable(server.listening, server.tls)
+                unavailable = module.Unavailable(server.answerable, server.tls)
                 server.unavailable = unavailable
                 self._selector.register(unavailable, EVENT_READ, server)
 

@@ -51,15 +51,19 @@ class _Failed(Exception):
 
 def require(settings: Settings) -> None:
     """Raise OperatorError if the settings want traces that this installation cannot send."""
-    wanted = settings.traces
-    if not wanted.endpoint:
+    traces_settings = settings.traces
+    if not traces_settings.endpoint:
         return
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.proto") is None:
         raise OperatorError(
             "traces need a package: pip install 'valetkey[otel]'", "traces.endpoint"
         )
-    parts = urlsplit(wanted.endpoint)
-    if wanted.bearer_token and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    parts = urlsplit(traces_settings.endpoint)
+    if (
+        traces_settings.bearer_token
+        and parts.scheme == "http"
+        and not is_loopback(parts.hostname or "")
+    ):
         raise OperatorError("a bearer token is sent by https only", "traces.endpoint")
 
 
@@ -69,21 +73,21 @@ def begin(settings: Settings, server: str) -> Callable[[], None]:
     Ending takes at most two seconds; the number of spans left then is logged. Raises OperatorError.
     """
     require(settings)
-    wanted = settings.traces
-    if not wanted.endpoint:
+    traces_settings = settings.traces
+    if not traces_settings.endpoint:
         return _nothing
     context = None
-    if wanted.endpoint.startswith("https:"):
+    if traces_settings.endpoint.startswith("https:"):
         directory = settings.source.directory
-        context = trust(directory / wanted.ca_file if wanted.ca_file else None)
-    token = wanted.bearer_token.reveal() if wanted.bearer_token else ""
+        context = trust(directory / traces_settings.ca_file if traces_settings.ca_file else None)
+    token = traces_settings.bearer_token.reveal() if traces_settings.bearer_token else ""
     resource = {
-        "service.name": f"{wanted.service_name}-{server}",
+        "service.name": f"{traces_settings.service_name}-{server}",
         "service.version": version("valetkey"),
         "service.instance.id": SYSTEM.random(16).hex(),
     }
-    exporter = Exporter(_Collector(wanted.endpoint, context, token), resource)
-    TRACES.begin(wanted.sampling, nanoseconds, SYSTEM.random)
+    exporter = Exporter(_Collector(traces_settings.endpoint, context, token), resource)
+    TRACES.begin(traces_settings.sampling, nanoseconds, SYSTEM.random)
     exporter.start()
     return exporter.stop
 
@@ -153,10 +157,10 @@ class Exporter(threading.Thread):
         if status != HTTPStatus.OK:
             raise _Failed(f"status {status}", again=status in _AGAIN)
         try:
-            said: Any = service.ExportTraceServiceResponse.FromString(answer)
+            response: Any = service.ExportTraceServiceResponse.FromString(answer)
         except Exception:  # noqa: BLE001 - protobuf's exception has no place in its interface
             return 0
-        return max(0, min(int(said.partial_success.rejected_spans), _BATCH))
+        return max(0, min(int(response.partial_success.rejected_spans), _BATCH))
 
 
 class _Collector:
@@ -194,19 +198,19 @@ class _Collector:
 
 def encode(batch: Sequence[Span], resource: "Sequence[common.KeyValue]") -> bytes:
     """Return the spans as an OTLP request."""
-    asked = service.ExportTraceServiceRequest()
-    of_process = asked.resource_spans.add()
+    export = service.ExportTraceServiceRequest()
+    of_process = export.resource_spans.add()
     of_process.resource.attributes.extend(resource)
     scope = of_process.scope_spans.add()
     scope.scope.name = "valetkey"
     scope.spans.extend(_encoded(span) for span in batch)
-    encoded: bytes = asked.SerializeToString()
+    encoded: bytes = export.SerializeToString()
     return encoded
 
 
 def _encoded(span: Span) -> "traces.Span":
     remote = span.kind is SpanKind.SERVER and span.parent
-    told = traces.Span(
+    encoded = traces.Span(
         trace_id=span.trace_id,
         span_id=span.span_id,
         parent_span_id=span.parent,
@@ -220,9 +224,9 @@ def _encoded(span: Span) -> "traces.Span":
         attributes=_attributes(span.attributes),
     )
     if span.failure:
-        told.status.code = traces.Status.STATUS_CODE_ERROR
-        told.attributes.extend(_attributes({"error.type": span.failure}))
-    return told
+        encoded.status.code = traces.Status.STATUS_CODE_ERROR
+        encoded.attributes.extend(_attributes({"error.type": span.failure}))
+    return encoded
 
 
 def _attributes(pairs: Mapping[str, str | int]) -> "list[common.KeyValue]":

@@ -18,7 +18,8 @@ _STEP = 2  # seconds: the clock is read in whole seconds
 _FEW = 0.9  # share of the limit of descriptors
 _SOON = days(21)
 _NOW = days(2)
-_WARN_EVERY = 86_400.0
+WARN_EVERY = 86_400.0
+"""Seconds between two warnings of a certificate that expires."""
 
 
 @dataclass(slots=True)
@@ -73,15 +74,16 @@ class CertificateMonitor:
         if until is not None:
             self._until, self._file = until, str(file)
             metrics.CERTIFICATE.read_from(lambda: until - self.now())
-            self._warn()
+            self.warn()
 
     async def watch(self) -> None:
         """Warn once a day until cancelled."""
         while True:
-            await asyncio.sleep(_WARN_EVERY)
-            self._warn()
+            await asyncio.sleep(WARN_EVERY)
+            self.warn()
 
-    def _warn(self) -> None:
+    def warn(self) -> None:
+        """Log that less than 21 days are left, if that is so."""
         left = _SOON if self._until is None else self._until - self.now()
         if left < _NOW:
             log.error("certificate.expiring", hours_left=left // 3_600, file=self._file)

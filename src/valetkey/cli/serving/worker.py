@@ -29,7 +29,7 @@ from valetkey.cli.serving.acme import challenge_file
 from valetkey.cli.serving.acme import prepare as prepare_certificate
 from valetkey.cli.serving.acme import renew as renew_certificate
 from valetkey.cli.serving.folder import process_settings
-from valetkey.cli.serving.issuers import Build, Issuers
+from valetkey.cli.serving.issuers import Issuers
 from valetkey.cli.serving.plan import METRICS, Scraping
 from valetkey.cli.serving.vitals import CertificateMonitor, ProcessMonitor, open_descriptors
 from valetkey.config.agreement import servers
@@ -114,7 +114,7 @@ def run_worker(
     arguments: Sequence[str],
     prepare: Callable[[Settings], Awaitable[None]],
     build: Callable[[Settings, int], Awaitable[RoutedApp]],
-    build_issuer: Build,
+    build_issuer: Callable[[int, Settings, Callable[[], None]], Awaitable[RoutedApp]],
 ) -> int:
     """Fork for each worker; in the fork prepare if ordered to, then serve until SIGTERM.
 
@@ -188,7 +188,7 @@ def _work_for_issuers(
     listening: str,
     channel: "SupervisorChannel",
     prepare: Callable[[Settings], Awaitable[None]],
-    build: Build,
+    build: Callable[[int, Settings, Callable[[], None]], Awaitable[RoutedApp]],
 ) -> None:
     settings = process_settings()
     log.set_up(settings.log.level, settings.log.format)
@@ -205,7 +205,7 @@ def _work_for_issuers(
         return name == "authorization" or given or credential_path(settings).exists()
 
     async def answer() -> None:
-        issuers = Issuers(folder, name, prepare, build, may_start)
+        issuers = Issuers(folder, name, prepare, partial(build, worker), may_start)
         trusted = {
             network
             for each in issuers.settings
@@ -217,15 +217,18 @@ def _work_for_issuers(
             issuers.find,
             runtime=SYSTEM,
             trusted_proxies=trusted,
-            background=(issuers.run,),
+            background=(issuers.run, issuers.watch_certificates),
             on_close=issuers.close,
         )
         limits = _limits(settings, len(issuers.settings))
         beside = asyncio.create_task(ProcessMonitor(SYSTEM.now, open_descriptors).watch())
         gc.set_threshold(_OBJECTS, 10, 10)
+        sockets = [socket.socket(fileno=int(number)) for number in listening.split(",")]
         await listen.serve(
             app,
-            sockets=[socket.socket(fileno=int(number)) for number in listening.split(",")],
+            sockets=sockets,
+            certificates=issuers.certificates,
+            clear=[each for each in sockets if not issuers.has_tls(each.getsockname()[1])],
             # Each issuer has a limit of its own; a connection has one request at a time.
             limits=replace(limits, requests=limits.connections),
             drain=settings.serving.drain,
@@ -241,8 +244,8 @@ def _reporting(
     settings: Settings, name: str, worker: int, channel: "SupervisorChannel"
 ) -> Callable[[], None]:
     """Answer scrapes from now on; return what to call when the worker is ready."""
-    told = environment().get(METRICS)
-    scraping = Scraping.read(told) if told else None
+    address = environment().get(METRICS)
+    scraping = Scraping.read(address) if address else None
     if scraping is not None:
         scrape.begin(scraping, monitoring_token(settings))
 
@@ -283,15 +286,15 @@ async def _retry_until_available(settings: Settings, start: Callable[[], Awaitab
     """
     longest = settings.database.start_timeout
     until = monotonic() + longest
-    told = False
+    is_logged = False
     while True:
         try:
             return await start()
         except DatabaseUnavailable as reason:
             if monotonic() >= until:
                 raise
-            if not told:
-                told = True
+            if not is_logged:
+                is_logged = True
                 log.warning("database.awaited", reason=str(reason), longest_seconds=longest)
         await asyncio.sleep(_ATTEMPT_EVERY)
 
@@ -303,12 +306,12 @@ def _limits(settings: Settings, issuers: int = 0) -> Limits:
     if soft != hard:
         # The soft limit is kept low by default for programs that use select().
         setrlimit(RLIMIT_NOFILE, (hard, hard))
-    wanted = settings.limits.connections
-    room = wanted if hard == RLIM_INFINITY else max(_FEWEST, hard - others)
-    if room < wanted:
-        log.warning("limits.connections", set=wanted, used=room, open_files=hard)
+    connections = settings.limits.connections
+    room = connections if hard == RLIM_INFINITY else max(_FEWEST, hard - others)
+    if room < connections:
+        log.warning("limits.connections", set=connections, used=room, open_files=hard)
     return Limits(
-        connections=min(wanted, room),
+        connections=min(connections, room),
         connections_per_address=settings.limits.connections_per_address,
         requests=settings.limits.requests,
         patience=settings.limits.patience,
@@ -379,8 +382,8 @@ class SupervisorChannel(Struct):
 
     def _listen(self) -> None:
         # On a thread, because a stuck event loop must not keep an orphan alive.
-        while said := _received(self.socket):
-            self._told = said
+        while message := _received(self.socket):
+            self._told = message
             self._go.set()
         # Without draining: the next supervisor cannot listen while this process does.
         os.kill(os.getpid(), signal.SIGINT)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, InvalidValue, quoted, text, whole
+from valetkey.config.rules import InvalidValue, SettingsGroup, quoted, text, whole
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.text import translatable
@@ -26,7 +26,7 @@ class SignUpMode(StrEnum):
 class AccountSettings:
     """Sign-up and deletion of accounts."""
 
-    GROUP: ClassVar = Group.SIGN_UP
+    GROUP: ClassVar = SettingsGroup.SIGN_UP
 
     sign_up: Annotated[
         SignUpMode,
@@ -48,12 +48,12 @@ class AccountSettings:
     connected apps end immediately; personal data is deleted afterwards."""
 
     import_size: Annotated[
-        int, rules.whole(1, 32, "MiB"), "Largest file of users", Group.DIRECTORIES
+        int, rules.whole(1, 32, "MiB"), "Largest file of users", SettingsGroup.DIRECTORIES
     ] = 8
     """Largest file of users that administrators may import."""
 
     import_users: Annotated[
-        int, rules.whole(1, 200_000, "users"), "Most users in a file", Group.DIRECTORIES
+        int, rules.whole(1, 200_000, "users"), "Most users in a file", SettingsGroup.DIRECTORIES
     ] = 20_000
     """Maximum number of users in such a file. To import more, split them into several files."""
 
@@ -72,7 +72,7 @@ class AccountSettings:
 class FactorSettings:
     """Second factors and remembered browsers."""
 
-    GROUP: ClassVar = Group.PASSWORDS
+    GROUP: ClassVar = SettingsGroup.PASSWORDS
 
     remember_devices: Annotated[
         Lifetime, rules.lifetime("1h", "365d"), "Remember a browser for"
@@ -89,7 +89,7 @@ class FactorSettings:
 class AdministrationSettings:
     """Sessions in the console."""
 
-    GROUP: ClassVar = Group.SESSIONS
+    GROUP: ClassVar = SettingsGroup.SESSIONS
 
     idle: Annotated[
         Lifetime, rules.lifetime("1m", "8h"), "Ask administrators again when idle for"
@@ -107,7 +107,7 @@ class AdministrationSettings:
 class PrivacySettings:
     """IP addresses of users: whether they are recorded, for how long, and how they are shown."""
 
-    GROUP: ClassVar = Group.PRIVACY
+    GROUP: ClassVar = SettingsGroup.PRIVACY
 
     record_ip_addresses: Annotated[bool, rules.FLAG, "Record IP addresses"] = True
     """Whether sessions, events, codes of devices and security emails have the IP address of the
@@ -164,7 +164,7 @@ def mail_address(value: str) -> str:
 class MailSettings:
     """Outgoing email: verification, password reset, security notices."""
 
-    GROUP: ClassVar = Group.EMAIL
+    GROUP: ClassVar = SettingsGroup.EMAIL
 
     transport: Annotated[
         MailTransport,
@@ -245,7 +245,7 @@ class MailSettings:
 class BrandSettings:
     """Name, color, logo and links on all pages."""
 
-    GROUP: ClassVar = Group.BRAND
+    GROUP: ClassVar = SettingsGroup.BRAND
 
     name: Annotated[str, text(60, "a name of at most 60 characters"), "Name of the service"] = (
         "Valetkey"
@@ -288,7 +288,7 @@ class BrandField(StrEnum):
 class DocumentationSettings:
     """The documentation that pages and commands link to."""
 
-    GROUP: ClassVar = Group.BRAND
+    GROUP: ClassVar = SettingsGroup.BRAND
 
     url: Annotated[str, rules.LINK, "URL of the documentation"] = ""
     """URL of a copy of the documentation site. Empty: the authorization server serves its own copy

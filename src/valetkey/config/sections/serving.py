@@ -9,7 +9,15 @@ from typing import Annotated, ClassVar, cast
 from urllib.parse import urlsplit
 
 from valetkey.config import rules
-from valetkey.config.rules import Group, InvalidValue, Network, quoted, show_lifetime, text, whole
+from valetkey.config.rules import (
+    InvalidValue,
+    Network,
+    SettingsGroup,
+    quoted,
+    show_lifetime,
+    text,
+    whole,
+)
 from valetkey.database.engine import Timeouts
 from valetkey.kernel.moment import Lifetime, days, minutes, seconds
 from valetkey.kernel.secret import Secret
@@ -22,7 +30,7 @@ _EMAIL = text(254, 'an email address, or "" for none')
 class TlsSettings:
     """Certificates from an ACME authority (RFC 8555), without a proxy."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     acme: Annotated[str, rules.LINK, "Directory of the certificate authority (ACME)"] = ""
     """Directory URL of the authority, such as `https://acme-v02.api.letsencrypt.org/directory`.
@@ -47,7 +55,7 @@ class TlsSettings:
 class ServingSettings:
     """Shutdown, and replacement of workers by `valetkey reload`."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     drain: Annotated[int, whole(0, 600, "seconds"), "Seconds to finish requests at a stop"] = 5
     """Seconds for which a worker continues to respond after SIGTERM, while `/health/ready` returns
@@ -61,7 +69,7 @@ class ServingSettings:
 class FetchSettings:
     """Outgoing requests of the authorization server to URLs that clients registered."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     allow: Annotated[
         tuple[Network, ...], rules.NETWORKS, "Internal networks that may be called"
@@ -79,7 +87,7 @@ class FetchSettings:
 class DatabaseSettings:
     """Time limits for the databases of both servers. A request that exceeds one gets 503."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     answer_timeout: Annotated[
         Lifetime, rules.lifetime("1s", "5m"), "Longest wait for an answer of the database"
@@ -201,7 +209,7 @@ class LogFormat(StrEnum):
 class LogSettings:
     """The log on standard error and the audit log. No level shows secrets, forms or queries."""
 
-    GROUP: ClassVar = Group.MONITORING
+    GROUP: ClassVar = SettingsGroup.MONITORING
 
     level: Annotated[
         LogLevel,
@@ -254,7 +262,7 @@ class LogSettings:
 class AuditSettings:
     """Export of the authorization server's audit log."""
 
-    GROUP: ClassVar = Group.MONITORING
+    GROUP: ClassVar = SettingsGroup.MONITORING
 
     export: Annotated[
         tuple[str, ...],
@@ -278,7 +286,7 @@ class AuditSettings:
 class MetricsSettings:
     """Metrics for Prometheus, of both servers and all their workers, on a listener of their own."""
 
-    GROUP: ClassVar = Group.MONITORING
+    GROUP: ClassVar = SettingsGroup.MONITORING
 
     listen: Annotated[str, rules.OPTIONAL_LISTEN, "Address and port of the metrics"] = ""
     """Where `valetkey serve` answers `GET /metrics`, such as "127.0.0.1:8402". Empty: metrics
@@ -296,7 +304,7 @@ class MetricsSettings:
 class TraceSettings:
     """Traces for OpenTelemetry, of both servers and all their workers; needs `valetkey[otel]`."""
 
-    GROUP: ClassVar = Group.MONITORING
+    GROUP: ClassVar = SettingsGroup.MONITORING
 
     endpoint: Annotated[str, rules.OPTIONAL_SERVER_URL, "Receiver of traces"] = ""
     """The collector, which accepts OTLP over HTTP with Protobuf at /v1/traces, such as
@@ -347,7 +355,7 @@ def _show_described(value: object) -> object:
 class ResourceSettings:
     """The resource server: the API and its data."""
 
-    GROUP: ClassVar = Group.NETWORK
+    GROUP: ClassVar = SettingsGroup.NETWORK
 
     enabled: Annotated[bool, rules.FLAG, "Run the resource server"] = True
     """Whether there is a resource server. Without it `serve` runs the authorization server alone:
@@ -450,7 +458,7 @@ class ResourceSettings:
         int,
         whole(0, 1_000_000, "requests a minute"),
         "Requests of one app for one user",
-        Group.LIMITS,
+        SettingsGroup.LIMITS,
     ] = 0
     """Requests that one client may send for one user before it gets 429, over all workers of a
     machine; sent in RateLimit headers. 0: no limit."""

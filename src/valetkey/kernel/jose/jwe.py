@@ -79,7 +79,7 @@ class EncryptionKeys(Struct, frozen=True):
         Refused with `invalid_client_metadata` if this is no JWKS document, or above 64 KiB or 100
         keys.
         """
-        said: list[EncryptionKey] = []
+        keys: list[EncryptionKey] = []
         silent: list[EncryptionKey] = []
         for entry in entries(document, MOST_PUBLISHED):
             try:
@@ -87,8 +87,8 @@ class EncryptionKeys(Struct, frozen=True):
                 key = _parse(jwk)
             except Refused:
                 continue
-            (said if {"use", "key_ops", "alg"} & jwk.keys() else silent).append(key)
-        return EncryptionKeys((*said, *silent))
+            (keys if {"use", "key_ops", "alg"} & jwk.keys() else silent).append(key)
+        return EncryptionKeys((*keys, *silent))
 
     def document(self) -> bytes:
         """Return the keys as a JWKS document that `parse` can read."""

@@ -94,20 +94,20 @@ class Identity(Struct, frozen=True):
 
     async def send_request(self, question: Question) -> IdentityAnswer:
         """Send the request. Raises Declined, Invalid, and Refused (503) without a response."""
-        asked: dict[str, object] = {
+        members: dict[str, object] = {
             "access_token": question.token.reveal(),
             "object": question.object,
             "verb": question.verb.value,
         }
         if question.id:
-            asked["id"] = question.id
+            members["id"] = question.id
         if question.changes is not None:
-            asked["changes"] = question.changes
+            members["changes"] = question.changes
         if question.expected is not None:
-            asked["expected"] = question.expected
+            members["expected"] = question.expected
         try:
             answer = await self.fetch.post_json(
-                self.url, msgspec.json.encode(asked), self.credential
+                self.url, msgspec.json.encode(members), self.credential
             )
         except Unreachable as error:
             raise Refused(AWAY) from error
@@ -118,17 +118,17 @@ def _read(answer: Answer) -> IdentityAnswer:
     try:
         if answer.status == _OK:
             return msgspec.json.decode(answer.body, type=IdentityAnswer)
-        said = msgspec.json.decode(answer.body, type=_Error)
+        refusal = msgspec.json.decode(answer.body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(AWAY) from error
-    code = _CODES.get(said.error)
+    code = _CODES.get(refusal.error)
     # Anything else is a problem between the two servers: a wrong credential, a fault, an older
     # version.
     if code is None or code.status != answer.status:
         raise Refused(AWAY)
-    if said.errors:
-        raise Invalid(said.errors, said.reference)
-    raise Declined(Refusal(code, said.error_description, "identity.declined"), said.reference)
+    if refusal.errors:
+        raise Invalid(refusal.errors, refusal.reference)
+    raise Declined(Refusal(code, refusal.error_description, "identity.declined"), refusal.reference)
 
 
 class IdentityRecords(Struct, frozen=True):
@@ -137,17 +137,17 @@ class IdentityRecords(Struct, frozen=True):
     identity: Identity
     kind: ResourceObject
 
-    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
+    async def page(self, visit: Visit, page_request: PageRequest) -> Listed:
         """Return a page in creation order; the authorization server sends all records."""
-        told = await self._ask(visit, Verb.LIST)
+        answer = await self._ask(visit, Verb.LIST)
         placed = sorted(
-            ((_place(record), record) for record in told.records),
+            ((_place(record), record) for record in answer.records),
             key=lambda pair: _order(pair[0]),
-            reverse=asked.descending,
+            reverse=page_request.descending,
         )
-        rest = [pair for pair in placed if _is_behind(pair[0], asked)]
-        shown = rest[: asked.limit]
-        more = shown[-1][0] if len(rest) > asked.limit else None
+        rest = [pair for pair in placed if _is_behind(pair[0], page_request)]
+        shown = rest[: page_request.limit]
+        more = shown[-1][0] if len(rest) > page_request.limit else None
         return Listed(tuple(_record(record) for _, record in shown), more)
 
     async def find(self, visit: Visit, id: str) -> Representation:
@@ -166,10 +166,12 @@ class IdentityRecords(Struct, frozen=True):
         id: str,
         fields: Document,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Replace all writable fields by `fields`."""
-        return await self._write(visit, Verb.REPLACE, id, preconditions, lambda _: fields, told)
+        return await self._write(
+            visit, Verb.REPLACE, id, preconditions, lambda _: fields, read_only
+        )
 
     async def change(
         self,
@@ -177,19 +179,23 @@ class IdentityRecords(Struct, frozen=True):
         id: str,
         patch: Patch,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Apply `patch`; only the fields that change are sent."""
         alone = patch.alone(self.kind)
         if alone is not None:
-            return await self._write(visit, Verb.CHANGE, id, preconditions, lambda _: alone, told)
+            return await self._write(
+                visit, Verb.CHANGE, id, preconditions, lambda _: alone, read_only
+            )
 
         def changes(record: Document) -> Document:
-            before = self.kind.known(record)
+            before = self.kind.fields_of(record)
             after = patch.applied(self.kind, before)
             return {name: after[name] for name in after if after[name] != before.get(name)}
 
-        return await self._write(visit, Verb.CHANGE, id, preconditions, changes, told, reads=True)
+        return await self._write(
+            visit, Verb.CHANGE, id, preconditions, changes, read_only, reads=True
+        )
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete the record."""
@@ -203,18 +209,18 @@ class IdentityRecords(Struct, frozen=True):
         id: str,
         preconditions: Preconditions,
         changes: Callable[[Document], Document],
-        told: Document,
+        read_only: Document,
         *,
         reads: bool = False,
     ) -> Representation:
         """Apply `changes`, on condition that the record is the one they were computed from."""
         for _ in range(_TRIES):
             before: Document | None = None
-            if reads or told or preconditions != NO_PRECONDITIONS:
+            if reads or read_only or preconditions != NO_PRECONDITIONS:
                 found = await self.find(visit, id)
                 preconditions.check(found.etag)
                 before = msgspec.json.decode(found.body, type=dict[str, object])
-                check_read_only(told, before)
+                check_read_only(read_only, before)
             try:
                 answer = await self._ask(visit, verb, id, changes(before or {}), before)
             except Declined as declined:
@@ -242,10 +248,10 @@ class IdentityRecords(Struct, frozen=True):
         )
 
 
-def _only(told: IdentityAnswer) -> Representation:
-    if told.record is None:
+def _only(answer: IdentityAnswer) -> Representation:
+    if answer.record is None:
         raise Refused(AWAY)
-    return _record(told.record)
+    return _record(answer.record)
 
 
 def _record(record: dict[str, object]) -> Representation:
@@ -257,11 +263,11 @@ def _order(place: ListPosition) -> tuple[int, str]:
     return place.value if isinstance(place.value, int) else 0, place.id
 
 
-def _is_behind(place: ListPosition, asked: PageRequest) -> bool:
-    if asked.after is None:
+def _is_behind(place: ListPosition, page_request: PageRequest) -> bool:
+    if page_request.after is None:
         return True
-    here, there = _order(place), _order(asked.after)
-    return here < there if asked.descending else here > there
+    here, there = _order(place), _order(page_request.after)
+    return here < there if page_request.descending else here > there
 
 
 def _place(record: dict[str, object]) -> ListPosition:

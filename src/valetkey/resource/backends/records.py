@@ -75,10 +75,10 @@ class _Page(Struct):
     def wants(self) -> int:
         """Return how many objects to read at once, to stay near the page's limit of bytes."""
         # One more than needed shows whether there is another page.
-        wanted = self.asked.limit - len(self.shown) + 1
+        number = self.asked.limit - len(self.shown) + 1
         if not self.examined:
-            return min(wanted, _FIRST)
-        return min(wanted, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
+            return min(number, _FIRST)
+        return min(number, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
 
     def take(self, stored: Stored) -> None:
         """Add the object to the page if it matches the filters."""
@@ -90,7 +90,7 @@ class _Page(Struct):
 
 
 def read_page(
-    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+    db: Connection, kind: ResourceObject, owner: Owner, page_request: PageRequest
 ) -> tuple[Sequence[Stored], ListPosition | None]:
     """Return the objects of a page, and the position of the next one; None after the last.
 
@@ -98,12 +98,12 @@ def read_page(
     compared one by one. With several filters, or with large objects, a page may hold fewer objects
     than requested and still have a next page.
     """
-    if len(asked.filters) > 1:
-        return _read_both(db, kind, owner, asked)
-    filling, after = _Page(asked), asked.after
+    if len(page_request.filters) > 1:
+        return _read_both(db, kind, owner, page_request)
+    filling, after = _Page(page_request), page_request.after
     while True:
         size = filling.wants
-        found = _batch(db, kind, owner, asked, after, size)
+        found = _batch(db, kind, owner, page_request, after, size)
         for stored, place in found:
             if filling.is_full:
                 return filling.shown, after
@@ -116,19 +116,23 @@ def read_page(
 
 
 def _read_both(
-    db: Connection, kind: ResourceObject, owner: Owner, asked: PageRequest
+    db: Connection, kind: ResourceObject, owner: Owner, page_request: PageRequest
 ) -> tuple[Sequence[Stored], ListPosition | None]:
-    (one, value), (other, its) = asked.filters[:2]
+    (one, value), (other, its) = page_request.filters[:2]
     both = Intersection(
         db,
         kind.name,
         owner,
-        (list_name(one, asked.by), list_name(other, asked.by)),
+        (list_name(one, page_request.by), list_name(other, page_request.by)),
         (written(value), written(its)),
     )
-    page, end = (both.page_back, both.end_back) if asked.descending else (both.page, both.end)
-    after = asked.after or (objects.AFTER_ALL if asked.descending else objects.BEFORE_ALL)
-    filling = _Page(asked)
+    page, end = (
+        (both.page_back, both.end_back) if page_request.descending else (both.page, both.end)
+    )
+    after = page_request.after or (
+        objects.AFTER_ALL if page_request.descending else objects.BEFORE_ALL
+    )
+    filling = _Page(page_request)
     for _ in range(_ROUNDS):
         size, began = filling.wants, after
         found = page(began, EXAMINED, size)
@@ -147,31 +151,31 @@ def _batch(
     db: Connection,
     kind: ResourceObject,
     owner: Owner,
-    asked: PageRequest,
+    page_request: PageRequest,
     after: ListPosition | None,
     size: int,
 ) -> _Placed:
-    if asked.by == CREATED and not asked.filters:
+    if page_request.by == CREATED and not page_request.filters:
         own = Objects(db, kind.name, owner)
-        if asked.descending:
+        if page_request.descending:
             found = own.page_back(after or objects.LAST_CREATED, size)
         else:
             found = own.page(after or objects.FIRST_CREATED, size)
         return [(stored, ListPosition(stored.created_at, stored.id)) for stored in found]
-    filtered, value = asked.filters[0] if asked.filters else ("", "")
-    name = list_name(filtered, asked.by)
+    filtered, value = page_request.filters[0] if page_request.filters else ("", "")
+    name = list_name(filtered, page_request.by)
     under = written(value) if filtered else ""
     listed = Lists(db, kind.name, owner)
-    if asked.descending:
+    if page_request.descending:
         return listed.page_back(name, under, after or objects.AFTER_ALL, size)
     return listed.page(name, under, after or objects.BEFORE_ALL, size)
 
 
-def _fits(stored: Stored, asked: PageRequest) -> bool:
-    if not asked.filters:
+def _fits(stored: Stored, page_request: PageRequest) -> bool:
+    if not page_request.filters:
         return True
     fields = msgspec.json.decode(stored.document, type=dict[str, object])
-    return all(fields.get(name) == value for name, value in asked.filters)
+    return all(fields.get(name) == value for name, value in page_request.filters)
 
 
 NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "you have no such object", "object.not_found")
@@ -222,7 +226,7 @@ Change = Callable[[Document], Document]
 class Records(Protocol):
     """The objects of one kind, wherever they are stored. Every method may raise Refused."""
 
-    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
+    async def page(self, visit: Visit, page_request: PageRequest) -> Listed:
         """Return one page of the owner's objects."""
         ...
 
@@ -242,7 +246,7 @@ class Records(Protocol):
         id: str,
         fields: Document,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Replace all writable fields; Invalid is raised unless the record shows `told`."""
         ...
@@ -253,7 +257,7 @@ class Records(Protocol):
         id: str,
         patch: Patch,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Apply `patch`; Invalid is raised unless the record shows `told`."""
         ...
@@ -299,11 +303,11 @@ class LocalRecords(Struct, frozen=True):
     random: Callable[[int], bytes]
     recent: Recent = field(default_factory=Recent)
 
-    async def page(self, visit: Visit, asked: PageRequest) -> Listed:
+    async def page(self, visit: Visit, page_request: PageRequest) -> Listed:
         """Return a page; with several filters it may be short or empty and still have a next."""
 
         def find_page(db: Connection) -> Listed:
-            shown, more = read_page(db, self.kind, visit.owner, asked)
+            shown, more = read_page(db, self.kind, visit.owner, page_request)
             return Listed(tuple(_record(stored) for stored in shown), more)
 
         return await self.engine.scan(find_page)
@@ -351,10 +355,12 @@ class LocalRecords(Struct, frozen=True):
         id: str,
         fields: Document,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Replace all writable fields. Raises Refused (404, 412)."""
-        return await self._write(visit, id, lambda _: fields, preconditions, ObjectReplaced, told)
+        return await self._write(
+            visit, id, lambda _: fields, preconditions, ObjectReplaced, read_only
+        )
 
     async def change(
         self,
@@ -362,15 +368,15 @@ class LocalRecords(Struct, frozen=True):
         id: str,
         patch: Patch,
         preconditions: Preconditions,
-        told: Document = NOTHING,
+        read_only: Document = NOTHING,
     ) -> Representation:
         """Apply `patch`. Raises Refused (404, 409, 412) and Invalid."""
         kind = self.kind
 
         def changed(before: Document) -> Document:
-            return patch.applied(kind, kind.known(before))
+            return patch.applied(kind, kind.fields_of(before))
 
-        return await self._write(visit, id, changed, preconditions, ObjectChanged, told)
+        return await self._write(visit, id, changed, preconditions, ObjectChanged, read_only)
 
     async def delete(self, visit: Visit, id: str, preconditions: Preconditions) -> None:
         """Delete the object; its id is never reused. Raises Refused (404, 412)."""
@@ -395,7 +401,7 @@ class LocalRecords(Struct, frozen=True):
         change: Change,
         preconditions: Preconditions,
         event: type[Event],
-        told: Document,
+        read_only: Document,
     ) -> Representation:
         def change_object(db: Connection) -> Representation:
             objects = self._objects(db, visit)
@@ -403,9 +409,9 @@ class LocalRecords(Struct, frozen=True):
             # state.
             for _ in range(_TRIES):
                 before = _require(objects, id, preconditions)
-                if told:
+                if read_only:
                     shown = msgspec.json.decode(_record(before).body, type=dict[str, object])
-                    check_read_only(told, shown)
+                    check_read_only(read_only, shown)
                 fields = msgspec.json.decode(before.document, type=dict[str, object])
                 document = msgspec.json.encode(change(fields)).decode()
                 if document == before.document:

@@ -344,7 +344,7 @@ def _number(value: object, otherwise: float = -LARGEST) -> float:
 def _body(action: Action) -> Document:
     kind, verb = action.kind, action.verb
     schema = {"$ref": f"#/components/schemas/{kind.name}.{verb}"}
-    said = (
+    media = (
         {"schema": schema}
         if action.example is None
         else {
@@ -352,11 +352,11 @@ def _body(action: Action) -> Document:
             "examples": {"example": {"value": action.example}},
         }
     )
-    content: dict[str, object] = {JSON: said}
+    content: dict[str, object] = {JSON: media}
     if verb is Verb.CHANGE:
         content = {
-            MERGE_PATCH: said,
-            JSON: said,
+            MERGE_PATCH: media,
+            JSON: media,
             JSON_PATCH: {"schema": {"$ref": "#/components/schemas/json_patch"}},
         }
     return {"required": True, "content": content}

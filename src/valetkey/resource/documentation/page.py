@@ -289,8 +289,8 @@ def _start(site: ApiIdentity) -> Iterator[str]:
         "issues it, and a user or a client authorized its scope.</p>"
         "<pre tabindex=0><code>Authorization: Bearer TOKEN</code></pre>"
     )
-    for title, said in _GENERAL:
-        yield f"<p><strong>{title}</strong> {said}</p>"
+    for title, sentence in _GENERAL:
+        yield f"<p><strong>{title}</strong> {sentence}</p>"
     discovery = f"{site.auth_url}/.well-known/oauth-authorization-server"
     yield f'<p class="quiet">The authorization server describes itself at {_link(discovery)}.</p>'
     yield "</section>\n"
@@ -317,18 +317,18 @@ def _scopes(kind: ResourceObject) -> Iterator[str]:
     if kind.writes:
         rows.append((f"{kind.name}:write", kind.writes))
     head = "Consent page" if kind.owned_by is OwnedBy.USER else "Permission"
-    yield from _table(("Scope", head), ((_code(n), _text(said)) for n, said in rows))
+    yield from _table(("Scope", head), ((_code(n), _text(sentence)) for n, sentence in rows))
 
 
 def _own_token(site: ApiIdentity, kind: ResourceObject) -> Iterator[str]:
-    wanted = f"{kind.name}:read {kind.name}:write" if kind.writes else f"{kind.name}:read"
-    said = (
+    scopes = f"{kind.name}:read {kind.name}:write" if kind.writes else f"{kind.name}:read"
+    command = (
         'curl --user "$CLIENT_ID:$CLIENT_SECRET" --data grant_type=client_credentials \\\n'
-        f"  --data-urlencode 'scope={wanted}' {site.auth_url}/token"
+        f"  --data-urlencode 'scope={scopes}' {site.auth_url}/token"
     )
     yield (
         "<details><summary>Get a token</summary>"
-        f"<pre tabindex=0><code>{_text(said)}</code></pre></details>"
+        f"<pre tabindex=0><code>{_text(command)}</code></pre></details>"
     )
 
 
@@ -358,7 +358,7 @@ def _requirement(kind: ResourceObject, name: str) -> str:
 def _described(schema: Document) -> str:
     kind = schema.get("type")
     words = [str(schema["format"])] if "format" in schema else [_type(schema)]
-    for keyword, said in (
+    for keyword, sentence in (
         ("minLength", "at least {} characters"),
         ("maxLength", "at most {} characters"),
         ("minimum", "at least {}"),
@@ -367,7 +367,7 @@ def _described(schema: Document) -> str:
     ):
         limit = schema.get(keyword)
         if limit is not None and abs(limit if isinstance(limit, int) else 0) < EXACT:
-            words.append(said.format(limit))
+            words.append(sentence.format(limit))
     described = schema.get("description")
     if isinstance(described, str) and kind is not None:
         words.append(described.rstrip("."))
@@ -416,10 +416,10 @@ def _orders(kind: ResourceObject) -> Iterator[str]:
     if kind.home is not Backend.HERE:
         return
     sorts = ", ".join(_code(f"?sort={name}") for name in (CREATED, *kind.sort))
-    said = f"Sort by {sorts}; a - before the name reverses the order."
+    sentence = f"Sort by {sorts}; a - before the name reverses the order."
     if kind.filter:
-        said += f" Filter by {', '.join(_code(f'?{name}=') for name in kind.filter)}."
-    yield f"<p>{said}</p>"
+        sentence += f" Filter by {', '.join(_code(f'?{name}=') for name in kind.filter)}."
+    yield f"<p>{sentence}</p>"
 
 
 def _answer(action: Action) -> str:

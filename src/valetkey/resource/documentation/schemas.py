@@ -170,8 +170,8 @@ def of_kind(kind: ResourceObject) -> Document | None:
 
 def of_schema(schema: Document) -> object:
     """Return a value for a schema: its example, its default, or the simplest of its type."""
-    for said in ("examples", "enum"):
-        several = schema.get(said)
+    for keyword in ("examples", "enum"):
+        several = schema.get(keyword)
         if isinstance(several, list) and several:
             return cast("list[object]", several)[0]
     if "const" in schema:
@@ -218,8 +218,8 @@ def _text(schema: Document) -> str | None:
     if known is not None:
         return known
     least, most = schema.get("minLength", 0), schema.get("maxLength", len(_LETTERS))
-    wanted = max(least if isinstance(least, int) else 0, len(_LETTERS.strip()))
-    text = (_LETTERS * (wanted // len(_LETTERS) + 1))[:wanted]
+    length = max(least if isinstance(least, int) else 0, len(_LETTERS.strip()))
+    text = (_LETTERS * (length // len(_LETTERS) + 1))[:length]
     return text[: most if isinstance(most, int) else None].strip() or text
 
 
@@ -272,8 +272,10 @@ def actions(kind: ResourceObject) -> Iterator[Action]:
             continue
         several = verb in (Verb.LIST, Verb.CREATE) or kind.singleton
         path = f"/v2/{kind.name}" if several else f"/v2/{kind.name}/{{id}}"
-        said = summary.replace("an object of ", "") if kind.singleton else summary
-        yield Action(kind, verb, method, path, said.format(name=kind.name), _sent(example, verb))
+        sentence = summary.replace("an object of ", "") if kind.singleton else summary
+        yield Action(
+            kind, verb, method, path, sentence.format(name=kind.name), _sent(example, verb)
+        )
 
 
 def _sent(example: Document | None, verb: Verb) -> Document | None:

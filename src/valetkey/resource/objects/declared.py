@@ -167,9 +167,9 @@ def _failure(file: Path, reason: BaseException) -> str:
         if trace.tb_frame.f_code.co_filename == str(file):
             line = trace.tb_lineno
         trace = trace.tb_next
-    said = reason.msg if isinstance(reason, SyntaxError) else str(reason)
+    text = reason.msg if isinstance(reason, SyntaxError) else str(reason)
     where = f" in line {line}" if line else ""
-    return f"{type(reason).__name__}{where}: {said.splitlines()[0] if said else ''}".rstrip(": ")
+    return f"{type(reason).__name__}{where}: {text.splitlines()[0] if text else ''}".rstrip(": ")
 
 
 BLOCK = "x-valetkey"

@@ -52,10 +52,10 @@ class PageRequest(Struct, frozen=True):
 
     def next_query(self, cursor: str) -> str:
         """Return the query of the page that begins at a cursor."""
-        said: dict[str, object] = {"limit": self.limit, "cursor": cursor}
+        parameters: dict[str, object] = {"limit": self.limit, "cursor": cursor}
         if self.sort != CREATED:
-            said["sort"] = self.sort
-        return urlencode({**said, **{name: _text(value) for name, value in self.filters}})
+            parameters["sort"] = self.sort
+        return urlencode({**parameters, **{name: _text(value) for name, value in self.filters}})
 
 
 class Pages:
@@ -81,18 +81,18 @@ class Pages:
         if limit is not None and (_LIMIT.fullmatch(limit) is None or int(limit) > MOST):
             raise _refused(f"limit must be a whole number from 1 to {MOST}", "query.limit")
         by, descending = _sort(form.get("sort"), kind)
-        asked = PageRequest(
+        page_request = PageRequest(
             None, USUAL if limit is None else int(limit), by, descending, _filters(form, kind)
         )
         cursor = form.get("cursor")
         if cursor is None:
-            return asked
-        after = self._open(cursor, asked, kind, owner, now)
-        return PageRequest(after, asked.limit, by, descending, asked.filters)
+            return page_request
+        after = self._open(cursor, page_request, kind, owner, now)
+        return PageRequest(after, page_request.limit, by, descending, page_request.filters)
 
     def cursor(
         self,
-        asked: PageRequest,
+        page_request: PageRequest,
         last: ListPosition,
         kind: ResourceObject,
         owner: Owner,
@@ -100,14 +100,19 @@ class Pages:
     ) -> str:
         """Return the cursor of the page after `last`, for the same order and filters."""
         content = msgspec.json.encode((now, last.value, last.id))
-        return self._sealer.seal(content, _context(asked, kind, owner), self._runtime.random)
+        return self._sealer.seal(content, _context(page_request, kind, owner), self._runtime.random)
 
     def _open(
-        self, cursor: str, asked: PageRequest, kind: ResourceObject, owner: Owner, now: Instant
+        self,
+        cursor: str,
+        page_request: PageRequest,
+        kind: ResourceObject,
+        owner: Owner,
+        now: Instant,
     ) -> ListPosition:
         content = None
         if len(cursor) <= LONGEST_CURSOR:
-            content = self._sealer.open(cursor, _context(asked, kind, owner))
+            content = self._sealer.open(cursor, _context(page_request, kind, owner))
         if content is None:
             raise _refused("this cursor was not given out for this list", "query.cursor")
         at, value, last = msgspec.json.decode(content, type=tuple[int, int | str, str])
@@ -148,9 +153,9 @@ def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _context(asked: PageRequest, kind: ResourceObject, owner: Owner) -> str:
+def _context(page_request: PageRequest, kind: ResourceObject, owner: Owner) -> str:
     # A cursor only works for the owner and list it was issued for.
-    which = msgspec.json.encode((asked.sort, asked.filters)).decode()
+    which = msgspec.json.encode((page_request.sort, page_request.filters)).decode()
     return f"page:{kind.name}:{owner}:{which}"
 
 

@@ -133,18 +133,18 @@ _WITH_SOURCE = frozenset(("move", "copy"))
 def _operation(entry: object) -> Operation:
     if not isinstance(entry, dict):
         raise _Malformed("an operation is an object")
-    said = cast("dict[str, object]", entry)
-    op = said.get("op")
+    members = cast("dict[str, object]", entry)
+    op = members.get("op")
     if not isinstance(op, str) or op not in _WITH_VALUE | _WITH_SOURCE | {"remove"}:
         raise _Malformed("op must be add, remove, replace, move, copy or test", "op")
-    path = _steps(said.get("path"), "path")
+    path = _steps(members.get("path"), "path")
     if op in _WITH_VALUE:
-        if "value" not in said:
+        if "value" not in members:
             raise _Malformed(f"{op} needs a value", "value")
-        return Operation(op, path, said["value"])
+        return Operation(op, path, members["value"])
     if op == "remove":
         return Operation(op, path)
-    source = _steps(said.get("from"), "from")
+    source = _steps(members.get("from"), "from")
     if op == "move" and path[: len(source)] == source and path != source:
         raise _Malformed("an object cannot be moved into itself", "from")
     return Operation(op, path, None, source)

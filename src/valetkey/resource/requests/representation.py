@@ -136,9 +136,11 @@ def read_preference(headers: Headers) -> Preference | None:
     """Return the first supported preference, or None. Unknown ones are ignored."""
     for field in headers.all("prefer"):
         for item in field.split(","):
-            said = item.partition(";")[0].replace('"', "").replace(" ", "").strip("\t").lower()
-            if said in tuple(Preference):
-                return Preference(said)
+            preference = (
+                item.partition(";")[0].replace('"', "").replace(" ", "").strip("\t").lower()
+            )
+            if preference in tuple(Preference):
+                return Preference(preference)
     return None
 
 

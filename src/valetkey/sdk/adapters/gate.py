@@ -19,8 +19,14 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.sdk.caller import Caller, Challenge
 from valetkey.sdk.fetch import Credential
-from valetkey.sdk.metadata import metadata_document, metadata_path, metadata_url
-from valetkey.sdk.protect import NO_MEMORY, Memory, Protection
+from valetkey.sdk.protect import (
+    NO_MEMORY,
+    Memory,
+    Protection,
+    metadata_document,
+    metadata_path,
+    metadata_url,
+)
 from valetkey.sdk.upstream.discovery import Issuer
 
 _CHALLENGED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
@@ -43,7 +49,20 @@ class Denial:
 
 
 class Gate:
-    """The configuration of an API for all adapters. Create one, pass it to the adapter."""
+    """The configuration of an API for all adapters. Create one, pass it to the adapter.
+
+    >>> from valetkey.sdk.testing import trusted
+    >>> gate = Gate("https://auth.example.com", audience="https://api.example.com")
+    >>> gate.metadata_path
+    '/.well-known/oauth-protected-resource'
+
+    In a test, the gate trusts tokens that the test issues:
+
+    >>> with trusted(gate) as mint:
+    ...     headers = mint.headers("notes:read")
+    >>> headers["Authorization"].startswith("Bearer ")
+    True
+    """
 
     def __init__(
         self,
@@ -206,8 +225,8 @@ async def _end(protection: Protection | None, following: asyncio.Task[None] | No
         # interpreter, which takes away the threads that look up names.
         await asyncio.wait({following})
         if not following.cancelled() and (failure := following.exception()):
-            said = {"message": "following the issuer failed", "exception": failure}
-            asyncio.get_running_loop().call_exception_handler(said)
+            context = {"message": "following the issuer failed", "exception": failure}
+            asyncio.get_running_loop().call_exception_handler(context)
     if protection is not None:
         await protection.close()
 

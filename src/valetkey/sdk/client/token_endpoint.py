@@ -306,7 +306,7 @@ def sign_in(
         return same(answer.get("state", ""), state)
 
     with Loopback(is_ours, port) as loopback:
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": endpoint.client_id,
             "redirect_uri": loopback.redirect_uri,
@@ -315,10 +315,10 @@ def sign_in(
             "code_challenge_method": "S256",
         }
         if scope:
-            asked["scope"] = scope
+            parameters["scope"] = scope
         if endpoint.resource:
-            asked["resource"] = endpoint.resource
-        show(f"{issuer.authorization}?{urlencode(asked)}")
+            parameters["resource"] = endpoint.resource
+        show(f"{issuer.authorization}?{urlencode(parameters)}")
         answer = loopback.wait(wait)
         redirect_uri = loopback.redirect_uri
     code = _code(answer, issuer)

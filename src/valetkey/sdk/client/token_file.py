@@ -133,10 +133,10 @@ def read_device_codes(body: bytes) -> DeviceCodes:
 def read_error(body: bytes) -> Rejected:
     """Return the error in a response other than 200."""
     try:
-        said = msgspec.json.decode(body, type=_Error)
+        error = msgspec.json.decode(body, type=_Error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Rejected("invalid_response", "the authorization server's response is malformed")
-    return Rejected(said.error, said.error_description)
+    return Rejected(error.error, error.error_description)
 
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -25,6 +25,16 @@ class Issuer:
     the URL that explains error codes. `names_itself` says that its authorization responses have an
     `iss` (RFC 9207). With `signed_introspection` the API requests signed introspection responses
     and accepts no others (RFC 9701).
+
+    An issuer other than Valetkey is described by its endpoints, or read by `find_issuer`:
+
+    >>> other = Issuer(
+    ...     "https://id.example.com",
+    ...     keys="https://id.example.com/keys",
+    ...     introspection="https://id.example.com/introspect",
+    ... )
+    >>> Issuer.valetkey("https://auth.example.com").keys
+    'https://auth.example.com/oauth/jwks'
     """
 
     url: str
@@ -93,13 +103,13 @@ async def discover(issuer: str, http: HttpClient) -> ServerMetadata:
         if answer.status != HTTPStatus.OK:
             continue
         try:
-            said = msgspec.json.decode(answer.body, type=ServerMetadata)
+            metadata = msgspec.json.decode(answer.body, type=ServerMetadata)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         # RFC 8414 section 3.3: otherwise one server could impersonate another.
-        if said.issuer != issuer:
+        if metadata.issuer != issuer:
             raise OperatorError(f"{url} is the metadata of another issuer than {issuer}")
-        return said
+        return metadata
     raise Unreachable(f"no metadata of the issuer {issuer}")
 
 

@@ -71,16 +71,16 @@ def read_signed(
     claims = read_object(parts.payload) or {}
     at, named = claims.get("iat"), claims.get("aud")
     listed = cast("list[object]", named) if isinstance(named, list) else [named]
-    said = claims.get("token_introspection")
+    members = claims.get("token_introspection")
     if (
         claims.get("iss") != issuer
         or audience not in listed
         or type(at) is not int
         or not now - FRESH <= at <= now + AHEAD
-        or not isinstance(said, dict)
+        or not isinstance(members, dict)
     ):
         return None
-    return cast("dict[str, object]", said)
+    return cast("dict[str, object]", members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +185,19 @@ class Introspection:
         try:
             if self._keys is None:
                 answer = await self._fetch.post_form(self._endpoint, fields, self._credential)
-                said = _read(answer)
+                response = _read(answer)
             else:
                 answer = await self._fetch.post_form(
                     self._endpoint, fields, self._credential, accept=MEDIA_TYPE
                 )
-                said = await self._read_signed(answer, self._keys, now)
+                response = await self._read_signed(answer, self._keys, now)
         except Unreachable:
             self._rest_until = later(now, _REST)
             return UNANSWERED
-        if said is None:
+        if response is None:
             self._rest_until = later(now, _REST)
             return UNANSWERED
-        verdict = self._verdict(*said, now)
+        verdict = self._verdict(*response, now)
         self._answers.pop(print_, None)
         while len(self._answers) >= self._capacity:
             del self._answers[next(iter(self._answers))]
@@ -220,7 +220,7 @@ class Introspection:
             if keys is None:
                 return None
             try:
-                said = read_signed(
+                response = read_signed(
                     answer.body,
                     keys,
                     issuer=self._issuer,
@@ -229,8 +229,8 @@ class Introspection:
                 )
                 return (
                     None
-                    if said is None
-                    else (msgspec.convert(said, type=_IntrospectionResponse), said)
+                    if response is None
+                    else (msgspec.convert(response, type=_IntrospectionResponse), response)
                 )
             except UnknownKey:
                 await source.fetch_missing(now)
@@ -239,37 +239,37 @@ class Introspection:
         return None
 
     def _verdict(
-        self, said: _IntrospectionResponse, members: Mapping[str, object], now: Instant
+        self, response: _IntrospectionResponse, members: Mapping[str, object], now: Instant
     ) -> Caller | Refusal:
-        if not said.active or said.exp <= now:
+        if not response.active or response.exp <= now:
             return _refused("introspection.inactive", "a live token", "not active")
-        if said.iss and said.iss != self._issuer:
+        if response.iss and response.iss != self._issuer:
             return _refused("introspection.issuer", self._issuer, "another issuer")
-        audience = (said.aud,) if isinstance(said.aud, str) else said.aud
+        audience = (response.aud,) if isinstance(response.aud, str) else response.aud
         if self._audiences.isdisjoint(audience):
             return _refused("introspection.audience", self._audience, "another audience")
-        bindings = () if said.cnf is None else read_bindings(said.cnf)
+        bindings = () if response.cnf is None else read_bindings(response.cnf)
         if bindings is None:
             return _refused("introspection.cnf", "an object that names a key", "another object")
-        subject = said.sub or (said.client_id if self._nameless else "")
-        if not said.client_id or not subject:
+        subject = response.sub or (response.client_id if self._nameless else "")
+        if not response.client_id or not subject:
             return Refusal(
                 ErrorCode.INSUFFICIENT_SCOPE,
                 "this access token has no subject",
                 "introspection.subject",
             )
         try:
-            scope = Scope.parse(said.scope)
+            scope = Scope.parse(response.scope)
         except Refused:
             return _refused("introspection.scope", "scope names", "other text")
         return Caller(
             subject=subject,
-            client_id=said.client_id,
+            client_id=response.client_id,
             scope=scope,
-            token_id=said.jti,
-            grant_id=said.grant_id,
-            issued_at=Instant(said.iat),
-            expires_at=Instant(said.exp),
+            token_id=response.jti,
+            grant_id=response.grant_id,
+            issued_at=Instant(response.iat),
+            expires_at=Instant(response.exp),
             bindings=bindings,
             claims={name: members[name] for name in members if name not in _OWN},
         )

@@ -12,7 +12,7 @@ from http import HTTPStatus
 import msgspec
 
 from valetkey.kernel.moment import Instant, hours
-from valetkey.kernel.request_samples import RequestSample, RequestSamples
+from valetkey.kernel.tracing import RequestSample, RequestSamples
 from valetkey.sdk.caller import Caller
 from valetkey.sdk.fetch import Credential, Fetcher, Unreachable
 
@@ -50,7 +50,7 @@ class Uses:
         self._samples = RequestSamples(0) if samples is None else samples
         self._heard_at = Instant(0)
 
-    def note(self, caller: Caller, needed: Sequence[str], now: Instant) -> None:
+    def record(self, caller: Caller, needed: Sequence[str], now: Instant) -> None:
         """Count a use of the scopes in `needed`, of which any one suffices; "" is no scope."""
         grant = caller.grant_id
         if grant is None:
@@ -87,15 +87,15 @@ class Uses:
         pairs = list(waiting.items())
         samples = self._samples.drain(_AT_ONCE)
         for start in range(0, max(1, len(pairs)), _AT_ONCE):
-            told = False
+            is_logged = False
             try:
-                told = await self._report(pairs[start : start + _AT_ONCE], samples)
+                is_logged = await self._report(pairs[start : start + _AT_ONCE], samples)
             finally:
                 # Also after cancellation; reporting a use twice has no further effect.
-                if not told:
+                if not is_logged:
                     self._seen = {**dict(pairs[start:]), **self._seen}
                     self._samples.give_back(samples)
-            if not told:
+            if not is_logged:
                 return False
             samples = ()
         self._heard_at = now

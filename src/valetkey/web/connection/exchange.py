@@ -20,7 +20,7 @@ UNREAD = 64 * 1024
 class Responder(Protocol):
     """The application, as an exchange sees it."""
 
-    async def answer(self, asked: IncomingRequest) -> None:
+    async def answer(self, incoming: IncomingRequest) -> None:
         """Answer one request."""
         ...
 
@@ -35,6 +35,8 @@ class ExchangeTransport(Protocol):
     loop: asyncio.AbstractEventLoop
     half_closed_at: float
     """When the client closed its sending half while waiting; infinity if it has not."""
+    certificate_host: str
+    """See `IncomingRequest`."""
 
     def proceed(self) -> None:
         """Send 100 Continue, so that the client sends the body it announced."""
@@ -123,6 +125,11 @@ class Exchange:
     def unread(self) -> int:
         """Return how many bytes of the body wait to be taken."""
         return len(self._body)
+
+    @property
+    def certificate_host(self) -> str:
+        """See `IncomingRequest`."""
+        return self._connection.certificate_host
 
     @property
     def half_closed_at(self) -> float:

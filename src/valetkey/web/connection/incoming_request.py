@@ -28,6 +28,12 @@ class IncomingRequest(Protocol):
     """The address at the other end of the connection; empty if unknown."""
     tls: bool
     """Whether the connection itself is TLS."""
+
+    @property
+    def certificate_host(self) -> str:
+        """The host whose certificate the connection has; "" if it was not chosen by host."""
+        ...
+
     more: bool
     """Whether the body is incomplete."""
     request_id: str
@@ -64,7 +70,7 @@ class IncomingRequest(Protocol):
 
 
 async def send_stream(
-    asked: IncomingRequest,
+    request: IncomingRequest,
     response: Response,
     stream: AsyncGenerator[bytes],
     *,
@@ -75,9 +81,9 @@ async def send_stream(
     # Always closed, so that a generator waiting for events stops.
     async with aclosing(stream) as pieces:
         if bare:
-            asked.send(response, hsts=hsts, bare=True)
+            request.send(response, hsts=hsts, bare=True)
         else:
-            await asked.write_stream(response, pieces, hsts=hsts)
+            await request.write_stream(response, pieces, hsts=hsts)
 
 
 _BODILESS = frozenset(("GET", "HEAD"))
@@ -96,6 +102,7 @@ class AsgiRequest:
     """A request received by an ASGI server; `finish` sends the response."""
 
     request_id = ""
+    certificate_host = ""
     complete_at = 0.0
     reference = ""
     span = OFF

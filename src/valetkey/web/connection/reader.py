@@ -283,10 +283,10 @@ class FlowControl:
         """Return whether reading is paused."""
         return self._paused
 
-    def set_reading(self, wanted: bool) -> None:
+    def set_reading(self, is_reading: bool) -> None:
         """Read if `wanted`, after any delay in progress; otherwise pause."""
-        if wanted != self._wanted:
-            self._wanted = wanted
+        if is_reading != self._wanted:
+            self._wanted = is_reading
             self._apply()
 
     def delay(self, seconds: float) -> None:

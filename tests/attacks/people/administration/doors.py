@@ -165,6 +165,7 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/attributes": Door(Need.ROLE),
     "/admin/attributes/new": Door(Need.ROLE, Permission.CLIENTS),
+    "/admin/attributes/{attribute}": Door(Need.ROLE, at="/admin/attributes/none", shown=False),
     "/admin/attributes/{attribute}/edit": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/attributes/none/edit", shown=False
     ),
@@ -174,6 +175,7 @@ DOORS: Mapping[str, Door] = {
     "/admin/claims": Door(Need.ROLE),
     "/admin/claims/new": Door(Need.ROLE, Permission.CLIENTS),
     "/admin/claims/preview": Door(Need.ROLE),
+    "/admin/claims/{claim}": Door(Need.ROLE, at="/admin/claims/none", shown=False),
     "/admin/claims/{claim}/edit": Door(
         Need.ROLE, Permission.CLIENTS, at="/admin/claims/none/edit", shown=False
     ),
@@ -182,6 +184,7 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/scim": Door(Need.ROLE),
     "/admin/scim/new": Door(Need.ROLE, Permission.KEYS),
+    "/admin/scim/{credential_id}": Door(Need.ROLE, at="/admin/scim/none", shown=False),
     "/admin/scim/{credential_id}/{act}": Door(
         Need.ROLE, Permission.KEYS, at="/admin/scim/none/end", shown=False
     ),
@@ -223,7 +226,8 @@ DOORS: Mapping[str, Door] = {
     "/admin/providers/{provider}/test": Door(
         Need.ROLE, changing=Permission.SETTINGS, at="/admin/providers/none/test", shown=False
     ),
-    "/admin/keys/{act}": Door(Need.ROLE, Permission.KEYS, at="/admin/keys/rotate"),
+    "/admin/keys/{kid}": Door(Need.ROLE, at="/admin/keys/none", shown=False),
+    "/admin/keys/rotate": Door(Need.ROLE, Permission.KEYS),
     "/admin/keys/{kid}/{act}": Door(
         Need.ROLE, Permission.KEYS, at="/admin/keys/none/withdraw", shown=False
     ),
@@ -242,8 +246,9 @@ DOORS: Mapping[str, Door] = {
         ("/admin/settings/brand/logo", "/admin/settings/brand/logo/remove"),
         Door(Need.ROLE, Permission.SETTINGS),
     ),
-    "/admin/registration": Door(Need.ROLE, changing=Permission.CLIENTS),
-    "/admin/registration/invitations/{invitation_id}/withdraw": Door(
+    "/admin/registration": Door(Need.ROLE),
+    "/admin/registration/new": Door(Need.ROLE, Permission.CLIENTS),
+    "/admin/registration/invitations/{invitation_id}/{act}": Door(
         Need.ROLE,
         Permission.CLIENTS,
         at="/admin/registration/invitations/in_1/withdraw",
@@ -251,6 +256,7 @@ DOORS: Mapping[str, Door] = {
     ),
     "/admin/mail": Door(Need.ROLE, changing=Permission.SETTINGS),
     "/admin/tokens/new": Door(Need.ROLE, Permission.KEYS),
+    "/admin/tokens/{token_id}": Door(Need.ROLE, at="/admin/tokens/at_1", shown=False),
     "/admin/tokens/{token_id}/{act}": Door(
         Need.ROLE, Permission.KEYS, at="/admin/tokens/at_1/end", shown=False
     ),

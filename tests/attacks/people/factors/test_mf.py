@@ -72,7 +72,7 @@ def test_mf_05_a_password_changed_proves_no_second_factor(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_mf_05_forms_of_before_do_not_do_either(tmp_path: Path) -> None:
+def test_mf_05_form_opened_before_the_proof_expired_needs_a_new_proof(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         removal = await alice.get("/account/security/authenticator/remove")

@@ -16,7 +16,7 @@ from valetkey.web.router import Route
 # What a member gets by GET and by an empty form; an owner gets 200 or goes on.
 MEMBER = {
     f"{APP}": (200, 405),
-    f"{APP}/settings": (200, 409),
+    f"{APP}/settings": (200, 400),
     f"{APP}/secrets": (200, 409),
     f"{APP}/secrets/end": (303, 303),
     f"{APP}/webhooks": (200, 405),
@@ -24,7 +24,6 @@ MEMBER = {
     f"{APP}/team": (200, 403),
     f"{APP}/team/remove": (404, 404),
     f"{APP}/delete": (403, 403),
-    f"{APP}/legacy": (404, 404),
 }
 
 
@@ -39,7 +38,7 @@ def _place(route: str, client_id: str) -> str:
 
 async def _token(browser: Browser) -> str:
     page = await browser.get("/developer/new", kind="server")
-    return page.form("register")[1]["csrf"][0]
+    return page.form("do")[1]["csrf"][0]
 
 
 def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) -> None:
@@ -124,15 +123,15 @@ SAID = (
     ("name", "<script>alert(1)</script>", 200),
     ("name", "{{7*7}}${7*7}", 200),
     ("name", '"><img src=x onerror=alert(1)>', 200),
-    ("name", "Prin\u202eter", 422),
-    ("name", "Print\u2066er", 422),
+    ("name", "Prin\u202eter", 400),
+    ("name", "Print\u2066er", 400),
     ("name", "Pri\x00nter", 400),
     ("description", "<script>alert(1)</script>", 200),
-    ("logo_uri", "JAVASCRIPT:alert(1)", 422),
-    ("logo_uri", "data:text/html,<script>alert(1)</script>", 422),
-    ("client_uri", 'https://evil" onclick=alert(1)', 422),
-    ("policy_uri", "https://evil.example/\"'><script>", 422),
-    ("tos_uri", "//evil.example", 422),
+    ("logo_uri", "JAVASCRIPT:alert(1)", 400),
+    ("logo_uri", "data:text/html,<script>alert(1)</script>", 400),
+    ("client_uri", 'https://evil" onclick=alert(1)', 400),
+    ("policy_uri", "https://evil.example/\"'><script>", 400),
+    ("tos_uri", "//evil.example", 400),
 )
 """What an app says of itself, and what registering it so is answered."""
 
@@ -142,11 +141,11 @@ def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(tmp_path: Pat
         alice, pages = await developer(it), list[Answer]()
         for field, value, status in SAID:
             form = await alice.get("/developer/new", kind="server")
-            page = await alice.submit(form, "register", do="save", **{**WEB_APP, field: value})
+            page = await alice.submit(form, "do", **{**WEB_APP, field: value})
             assert page.status == status, value
             pages.append(page)
         pages.append(await alice.get("/developer"))
-        for one in await it.store.read(lambda tx: tx.members.of(ALICE.uid)):
+        for one in await it.store.read(lambda tx: tx.members.of_user(ALICE.uid)):
             place = f"/developer/apps/{one.client_id}"
             ways = ("", "/settings", "/delete", "/team")
             pages += [await alice.get(f"{place}{way}") for way in ways]

@@ -81,7 +81,9 @@ def test_ru_35_the_consent_form_cannot_say_what_was_asked(
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_not_even_with_everything_at_once(world: LiveServers, alice: UserAgent) -> None:
+def test_ru_35_tampered_fields_together_do_not_change_the_request(
+    world: LiveServers, alice: UserAgent
+) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
     everything = dict(_TAMPERED)
     del everything["scope"]
@@ -102,7 +104,7 @@ def test_ru_35_consent_form_refuses_scopes_that_were_not_requested(
     yes(world, _send(world, alice, page, _pairs(page)))
 
 
-def test_ru_35_the_address_of_the_form_cannot_say_more_either(
+def test_ru_35_query_of_the_consent_form_does_not_change_the_request(
     world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)

@@ -52,7 +52,9 @@ def test_ru_what_is_not_byte_for_byte_registered_is_never_followed(
             _stays_here(world, "web1", uri)
 
 
-def test_ru_the_same_in_a_form(world: LiveServers) -> None:
+def test_ru_posted_request_with_an_unregistered_redirect_uri_shows_an_error(
+    world: LiveServers,
+) -> None:
     url = f"{world.auth}/oauth/authorize"
     form = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     good = fetch(UserAgent(world.auth), "POST", url, form)
@@ -123,7 +125,7 @@ def test_ru_the_address_of_another_client_is_no_use(world: LiveServers) -> None:
         _stays_here(world, "web3", CALLBACK)
 
 
-def test_ru_21_two_addresses_are_none(world: LiveServers) -> None:
+def test_ru_21_repeated_redirect_uri_is_refused(world: LiveServers) -> None:
     good = f"response_type=code&client_id=web1&redirect_uri={quote(CALLBACK)}"
     evil = f"redirect_uri={quote('https://evil.test/cb')}"
     url = f"{world.auth}/oauth/authorize"

@@ -163,7 +163,9 @@ def test_ru_what_is_no_address_of_an_app_is_not_registered(
 
 
 @pytest.mark.parametrize("uris", _REFUSED.values(), ids=_REFUSED)
-def test_ru_nor_does_the_api_take_it(world: LiveServers, uris: tuple[str, ...]) -> None:
+def test_ru_the_api_refuses_invalid_redirect_uris(
+    world: LiveServers, uris: tuple[str, ...]
+) -> None:
     client_id = f"own-{list(_REFUSED.values()).index(uris)}"
     token = _own(world, client_id)
     with world.nothing_changes():

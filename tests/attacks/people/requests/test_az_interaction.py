@@ -78,7 +78,7 @@ def test_az_19_interaction_of_another_browser_is_refused(world: LiveServers) -> 
     yes(world, fetch(alice, "GET", stolen))
 
 
-def test_az_19_nor_before_anybody_signed_in(world: LiveServers) -> None:
+def test_az_19_sign_in_form_of_another_browser_is_refused(world: LiveServers) -> None:
     mallory, alice = UserAgent(world.auth), UserAgent(world.auth)
     page = world.ask(mallory)
     world.ask(alice)
@@ -159,7 +159,7 @@ def test_az_20_after_a_quarter_of_an_hour_a_decision_is_over(world: LiveServers)
             shown(fetch(alice, "GET", _at(world, path, _sealed(page))), 400, "invalid_request")
 
 
-def test_az_20_just_before_that_it_is_not(world: LiveServers) -> None:
+def test_az_20_decision_before_the_request_expires_is_accepted(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     world.servers.clock.forward(seconds(14 * 60 + 30))
@@ -241,7 +241,7 @@ def test_az_22_altered_sealed_interaction_is_refused(world: LiveServers) -> None
     yes(world, alice.allow(page))
 
 
-def test_az_22_nor_is_what_another_key_or_another_purpose_sealed(world: LiveServers) -> None:
+def test_az_22_interaction_sealed_by_another_key_or_purpose_is_refused(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     ours = _sealer(world)

@@ -175,7 +175,7 @@ def test_az_01_unknown_and_disabled_clients_get_the_same_page(world: LiveServers
                   "invalid_request")  # fmt: skip
 
 
-def test_az_01_two_clients_are_none(world: LiveServers) -> None:
+def test_az_01_repeated_client_id_is_refused(world: LiveServers) -> None:
     with world.nothing_changes():
         for more in ("client_id=web1", "client_id=web2", "client_id=", "client%5fid=web2"):
             url = f"{world.auth}/oauth/authorize?{_query()}&{more}"
@@ -210,7 +210,7 @@ def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: LiveServers) -
     back(world, empty, "invalid_request")
 
 
-def test_az_03_half_here_and_half_there_is_refused(world: LiveServers) -> None:
+def test_az_03_parameters_split_over_query_and_body_are_refused(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize"
     person = UserAgent(world.auth)
     names = list(_GOOD)
@@ -299,7 +299,7 @@ def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["login", "select_account", "login consent"])
-def test_az_09_prompt_login_means_it(world: LiveServers, prompt: str) -> None:
+def test_az_09_prompt_login_requires_a_new_sign_in(world: LiveServers, prompt: str) -> None:
     person = signed_in(world)
     page = world.ask(person, prompt=prompt)
     assert any(button.id == "sign-in" for button in page.buttons)

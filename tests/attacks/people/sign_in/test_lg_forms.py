@@ -101,7 +101,7 @@ def test_lg_05_a_form_from_another_site_is_refused(world: LiveServers, button: s
     ],
 )
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_05_a_form_of_ours_is_not(
+def test_lg_05_form_of_this_server_is_accepted(
     world: LiveServers, button: str, headers: dict[str, str]
 ) -> None:
     person, page = _page(world, button)
@@ -110,7 +110,7 @@ def test_lg_05_a_form_of_ours_is_not(
     _works(world, fetch(person, "POST", url, said, sent))
 
 
-def test_lg_05_two_origins_are_none(world: LiveServers) -> None:
+def test_lg_05_form_with_two_origins_is_refused(world: LiveServers) -> None:
     person, page = _page(world, "allow")
     url, said = _form(page, "allow")
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())

@@ -120,7 +120,7 @@ def test_lg_06_cookie_secrets_are_in_no_page_and_no_table(world: LiveServers) ->
     assert not any(secret in kept for secret in secrets)
 
 
-def test_lg_06_two_cookies_of_one_name_are_none(world: LiveServers) -> None:
+def test_lg_06_repeated_or_malformed_session_cookie_is_ignored(world: LiveServers) -> None:
     person, mallory = signed_in(world), signed_in(world, "mallory")
     good, bad = person.cookies["valetkey-session"], mallory.cookies["valetkey-session"]
     target = "/"
@@ -189,7 +189,7 @@ def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
         assert page.headers.keys() == known.headers.keys()
 
 
-def test_lg_12_nor_does_the_time_it_takes(tmp_path: Path) -> None:
+def test_lg_12_response_time_does_not_tell_whether_an_account_exists(tmp_path: Path) -> None:
     # Hashes cost what they cost users.
     settings = Settings(passwords=PasswordSettings(queue=100))
     with live_servers(tmp_path, resource=False, settings=settings) as servers:
@@ -302,7 +302,7 @@ def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: Li
     assert _try(world, "erin", "another horse battery staple").status == 200
 
 
-def test_lg_21_many_at_once_each_become_who_they_are(world: LiveServers) -> None:
+def test_lg_21_parallel_sign_ins_each_get_their_own_session(world: LiveServers) -> None:
     names = [f"person{number}" for number in range(16)]
     for name in names:
         world.servers.register_user(name, PASSWORD)
@@ -379,7 +379,9 @@ def test_lg_25_a_username_is_not_somebody_elses_address(username: str) -> None:
     assert "username" in {fault.field for fault in faults}
 
 
-def test_lg_the_sign_in_page_of_an_app_and_none_at_all(world: LiveServers) -> None:
+def test_lg_pages_without_an_authorization_request_start_no_sign_in_to_an_app(
+    world: LiveServers,
+) -> None:
     person = signed_in(world)
     page = fetch(person, "GET", f"{world.auth}/oauth/sign-in")
     assert page.headers["location"] == "/"

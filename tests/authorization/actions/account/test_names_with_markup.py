@@ -25,7 +25,7 @@ def test_ordinary_name_is_allowed(name: str) -> None:
     assert not username_code(name)
 
 
-def test_every_entrance_refuses_it(tmp_path: Path) -> None:
+def test_username_with_markup_is_refused_by_every_interface(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         by = await caller(it)
         rows = b"username,email\n<b>,b@example.com\n"
@@ -46,7 +46,7 @@ def test_every_entrance_refuses_it(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_directory_cannot_give_it(tmp_path: Path) -> None:
+def test_directory_cannot_set_a_username_with_markup(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         said = {"schemas": [USER], "userName": "<b>", "emails": [{"value": "b@example.com"}]}
         answer = await it.call("POST", "/Users", said)

@@ -63,7 +63,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
     run(tmp_path, story)
 
 
-def test_without_mail_it_ends_all_the_same(tmp_path: Path) -> None:
+def test_account_is_removed_although_mail_is_off(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def work(tx: Transaction) -> bool:
             user = tx.users.find(ADA)

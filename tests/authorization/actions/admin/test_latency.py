@@ -13,7 +13,7 @@ from valetkey.authorization.actions.admin.server import (
     LONGER,
     hour_of,
     key_of,
-    last_hours,
+    last_responses,
     sweep_latency,
 )
 from valetkey.authorization.background.maintenance import ResponseTimeCounter
@@ -37,16 +37,16 @@ def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> N
         clocks = [ResponseTimeCounter() for _ in range(4)]
         for clock in clocks:
             for _ in range(9):
-                clock.note(NOON, 200, 0.004)
-            clock.note(Instant(NOON - hours(1)), 500, 1.5)
-            clock.note(NOON, 500, 0.9)
+                clock.count(NOON, 200, 0.004)
+            clock.count(Instant(NOON - hours(1)), 500, 1.5)
+            clock.count(NOON, 500, 0.9)
         store = it.foundation.store
         await asyncio.gather(*(clock.flush(store) for clock in clocks))
         assert not any(clock.waiting for clock in clocks)
-        before, now = await it.read(lambda tx: last_hours(tx, NOON, 2))
+        before, now = await it.read(lambda tx: last_responses(tx, NOON, 2))
         assert (before.answers, before.failures, before.median, before.most) == (4, 4, 2_000, 2_000)
         assert (now.answers, now.failures, now.median, now.most) == (40, 4, 5, 1_000)
-        (empty,) = await it.read(lambda tx: last_hours(tx, Instant(NOON + hours(5)), 1))
+        (empty,) = await it.read(lambda tx: last_responses(tx, Instant(NOON + hours(5)), 1))
         assert (empty.answers, empty.median, empty.most) == (0, 0, 0)
         late = Instant(NOON + KEPT)
         assert await it.write(lambda tx: sweep_latency(tx, late, 100)) == 1
@@ -58,7 +58,7 @@ def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> N
 def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         clock, store = ResponseTimeCounter(), it.foundation.store
-        clock.note(NOON, 200, 0.004)
+        clock.count(NOON, 200, 0.004)
         begun, door = threading.Event(), threading.Event()
 
         def hold(_: Transaction) -> None:
@@ -76,7 +76,7 @@ def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Pa
         await asyncio.wait([flushing, holding, closing])
         assert flushing.cancelled()
         await clock.flush(store)
-        (told,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
+        (told,) = await it.read(lambda tx: last_responses(tx, NOON, 1))
         assert told.answers == 1
 
     run(tmp_path, story)
@@ -89,7 +89,7 @@ async def _write(store: Store, work: Callable[[Transaction], None]) -> None:
 def test_failed_write_is_retried(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         clock = ResponseTimeCounter()
-        clock.note(NOON, 200, 0.004)
+        clock.count(NOON, 200, 0.004)
         store = it.foundation.store
         await store.write(
             lambda tx: tx.db.run("ALTER TABLE answer_times RENAME TO elsewhere"),
@@ -97,13 +97,13 @@ def test_failed_write_is_retried(tmp_path: Path) -> None:
         )
         with pytest.raises(Exception, match="answer_times"):
             await clock.flush(store)
-        clock.note(NOON, 200, 0.004)
+        clock.count(NOON, 200, 0.004)
         await store.write(
             lambda tx: tx.db.run("ALTER TABLE elsewhere RENAME TO answer_times"),
             done_by=USUAL_ACTOR,
         )
         await clock.flush(store)
-        (now,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
+        (now,) = await it.read(lambda tx: last_responses(tx, NOON, 1))
         assert now.answers == 2
 
     run(tmp_path, story)
@@ -118,7 +118,7 @@ def test_the_server_counts_its_own_answers(tmp_path: Path) -> None:
         del it
 
     async def counted(it: Harness) -> None:
-        (now,) = await it.read(lambda tx: last_hours(tx, NOON, 1))
+        (now,) = await it.read(lambda tx: last_responses(tx, NOON, 1))
         assert now.answers == 1
 
     run(tmp_path, story)

@@ -57,7 +57,7 @@ async def found(it: Harness, client: Client, at: Instant) -> dict[FindingKind, F
 
 
 async def note(it: Harness, what: str, at: Instant, client_id: str = "web1") -> None:
-    await it.store.write(lambda tx: tx.usage.note(client_id, what, at))
+    await it.store.write(lambda tx: tx.usage.record(client_id, what, at))
 
 
 def test_a_good_app_is_well(tmp_path: Path) -> None:

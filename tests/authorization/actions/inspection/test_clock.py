@@ -26,7 +26,7 @@ def _found() -> list[tuple[str, str]]:
     return [(each.condition.name, each.level.value) for each in found]
 
 
-def test_kernel_is_asked() -> None:
+def test_kernel_status_equals_that_of_a_direct_call() -> None:
     number = _NUMBERS[platform.machine()]
     command = [sys.executable, "-c", _DIRECT, number]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -28,14 +28,13 @@ def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         inspector = _inspector(it, server.sockets[0].getsockname()[1])
         began = monotonic()
-        pages = await asyncio.gather(*(inspector.findings(it.clock.now) for _ in range(64)))
+        pages = await asyncio.gather(*(inspector.inspect(it.clock.now) for _ in range(64)))
         assert monotonic() - began < WITHIN + 2
-        for found in pages:
-            assert [each.values for each in found if each.condition.name == "unfinished"] == [
-                {"part": "mail"}
-            ]
+        for page in pages:
+            unfinished = [e.values for e in page.findings if e.condition.name == "unfinished"]
+            assert unfinished == [{"part": "mail"}]
         it.clock.forward(KEPT + 1)
-        await inspector.findings(it.clock.now)
+        await inspector.inspect(it.clock.now)
         assert len(connected) == 1
         for writer in connected:
             writer.close()
@@ -58,12 +57,12 @@ def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path
         server = await asyncio.start_server(refuse, "127.0.0.1", 0)
         inspector = _inspector(it, server.sockets[0].getsockname()[1])
         for _ in range(3):
-            found = await inspector.findings(it.clock.now)
+            found = (await inspector.inspect(it.clock.now)).findings
             (mail,) = [each for each in found if each.condition.name == "mail_unreachable"]
-            assert "127.0.0.1" in mail.found
+            assert "127.0.0.1" in mail.sentence
         assert connections == 1
         it.clock.forward(KEPT)
-        await inspector.findings(it.clock.now)
+        await inspector.inspect(it.clock.now)
         assert connections == 2
         server.close()
 
@@ -74,7 +73,7 @@ def test_database_that_is_gone_is_a_finding(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         inspector = _inspector(it, 1)
         await it.foundation.store.engine.close()
-        found = await inspector.findings(it.clock.now)
+        found = (await inspector.inspect(it.clock.now)).findings
         assert {each.condition.name for each in found} >= {"failed", "mail_unreachable"}
 
     run(tmp_path, story)

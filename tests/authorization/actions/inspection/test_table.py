@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.actions.admin.test_owner import there
 from tests.support.conditions import CHECKS, CONDITIONS
 from tests.support.harness import ADA, NOON, Harness, run
-from valetkey.authorization.actions.inspection.check import Condition, Level, Site
+from valetkey.authorization.actions.inspection.check import Condition, Installation, Level
 from valetkey.authorization.actions.inspection.inspector import in_database
 from valetkey.authorization.actions.inspection.queues import mail
 from valetkey.authorization.model.user import Role
@@ -15,8 +15,10 @@ ROOT = Path(__file__).parents[4]
 
 
 async def _found(it: Harness) -> dict[str, Level]:
-    site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
-    found = await it.read(lambda tx: in_database(tx, site))
+    installation = Installation(
+        it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now
+    )
+    found = await it.read(lambda tx: in_database(tx, installation))
     return {each.condition.name: each.level for each in found if each.level is not Level.OK}
 
 
@@ -36,8 +38,8 @@ def test_every_row_has_a_unique_name_and_advice() -> None:
 def _filled(row: Condition) -> None:
     texts = (row.about, row.text, row.fix, row.command)
     values = {name: "x" for text in texts for name in re.findall(r"%\((\w+)\)s", text)}
-    finding = row.found(**values)
-    assert "%(" not in finding.about + finding.found + finding.fix + finding.command
+    finding = row.finding(**values)
+    assert "%(" not in finding.about + finding.sentence + finding.fix + finding.command
 
 
 def test_single_owner_without_a_second_factor_is_found(tmp_path: Path) -> None:
@@ -81,8 +83,10 @@ def test_many_risky_clients_are_counted_not_listed(tmp_path: Path) -> None:
                 uris=str([f"https://app.example/{n}?code=1" for n in range(40)]).replace("'", '"'),
             )
         )
-        site = Site(it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now)
-        found = await it.read(lambda tx: in_database(tx, site))
+        installation = Installation(
+            it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now
+        )
+        found = await it.read(lambda tx: in_database(tx, installation))
         assert sum(each.condition.name == "redirect_uri" for each in found) == 20
         assert sum(each.condition.name == "more" for each in found) == 1
 

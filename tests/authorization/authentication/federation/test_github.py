@@ -76,8 +76,8 @@ def test_claims_of_the_user_that_are_named_are_kept(github: Pages) -> None:
     github.at["/api/v3/user"] = answer(user)
     keeping = provider(github, "company", "bio", "plan")
     found = asyncio.run(keeping.read({"code": "abc"}, JOURNEY, NOW))
-    assert found.kept == {"company": "Analytical"}
-    assert read(github).kept is None
+    assert found.kept_claims == {"company": "Analytical"}
+    assert read(github).kept_claims is None
 
 
 def test_probe_sends_a_code_that_github_never_issued(github: Pages) -> None:

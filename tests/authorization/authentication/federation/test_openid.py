@@ -114,7 +114,7 @@ def check(server: Pages, token: str, answer: Mapping[str, str] | None = None) ->
     return refused.value.refusal.check
 
 
-def test_a_good_token_is_believed(rogue: Pages) -> None:
+def test_id_token_with_right_claims_is_accepted(rogue: Pages) -> None:
     found = read(rogue, signed(claims(rogue)))
     assert (found.subject, found.proven_email) == ("248289761001", "ada@example.com")
     assert rogue.sent[-1]["code_verifier"] == JOURNEY.verifier
@@ -154,7 +154,7 @@ def test_a_good_token_is_believed(rogue: Pages) -> None:
         ({"sub": 7}, "federation.jwt.sub"),
     ],
 )
-def test_anything_else_is_not(rogue: Pages, more: dict[str, object], why: str) -> None:
+def test_wrong_claims_are_refused(rogue: Pages, more: dict[str, object], why: str) -> None:
     assert check(rogue, signed(claims(rogue, **more))) == why
 
 
@@ -424,7 +424,7 @@ def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
         answer = {"id_token": raw(claims(rogue, **said), {}), "access_token": "at"}
         rogue.at["/token"] = Page(json.dumps(answer).encode())
         provider = OpenIdProvider(line(rogue.url, keep=keep))
-        return asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).kept
+        return asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).kept_claims
 
     assert kept((), hd="a.example") is None
     assert kept(("hd", "unit", "none"), hd="a.example") == {"hd": "a.example", "unit": [1]}

@@ -207,7 +207,7 @@ def test_the_consent_page_leads_to_where_access_ends(tmp_path: Path) -> None:
 
 async def note(it: Harness, grant_id: str, scope: str) -> None:
     use = ScopeUse(grant_id, scope, it.clock.now)
-    assert await it.store.write(lambda tx: tx.scope_uses.note(use))
+    assert await it.store.write(lambda tx: tx.scope_uses.record(use))
 
 
 def test_last_use_of_each_permission_is_shown(

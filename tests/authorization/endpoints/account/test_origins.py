@@ -129,7 +129,7 @@ def test_address_is_taken_from_trusted_proxies_and_compressed(tmp_path: Path) ->
     run(tmp_path, story, authorization=behind)
 
 
-def test_one_setting_records_none(tmp_path: Path) -> None:
+def test_disabled_setting_records_no_addresses(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it, address=HERE)
         it.clock.forward(minutes(2))

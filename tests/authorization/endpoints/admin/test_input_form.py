@@ -8,10 +8,11 @@ import pytest
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
-from tests.support.harness import Harness, run
+from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Answer
 from valetkey.authorization.actions.clients import metadata_of
 from valetkey.authorization.model.client import Client
+from valetkey.authorization.model.user import Role
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
@@ -23,10 +24,10 @@ LISTS = (
     ("/admin/clients/new?kind=server", "redirect_uris"),
     (EDIT, "exchanges_for"),
     ("/admin/apis/new", "machine_scopes"),
+    ("/admin/apis/new", "scopes"),
     ("/admin/apis/new", "roles"),
     ("/admin/claims/new", "clients"),
     ("/admin/webhooks/new", "events"),
-    ("/admin/signal-streams/new", "events"),
     ("/admin/providers/new?preset=openid", "scopes"),
     ("/admin/settings/registration.metadata_document_hosts/edit", "value"),
 )
@@ -295,5 +296,35 @@ def test_registration_keeps_what_was_typed_and_registers_once(tmp_path: Path) ->
         events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
         mine = [each.name for each in events if each.client_id == shown["client_id"][0]]
         assert mine.count("client.registered") == 1
+
+    run(tmp_path, story)
+
+
+USERS = (
+    ("/admin/roles", "give-options"),
+    ("/admin/groups/staff", "add-options"),
+    (APP, "add-options"),
+    ("/admin/claims/preview", "users"),
+)
+"""A page with a field that takes a user, and the list of what it offers."""
+
+
+@pytest.mark.parametrize(("path", "options"), USERS)
+def test_field_of_a_user_offers_users_to_roles_that_may_change_something(
+    path: str, options: str, tmp_path: Path
+) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        await it.client("web")
+        await do(browser, "/admin/groups/new", name="staff")
+        asked = await page(browser, path)
+        offered = asked.body.partition(f'<datalist id="{options}">')[2].partition("</datalist>")[0]
+        assert f'list="{options}"' in asked.body
+        assert '<option value="ada">' in offered
+        # At most a hundred: others are typed.
+        assert offered.count("<option") <= 100
+        await it.write(lambda tx: tx.user_directory.set_role(ADA, Role.AUDITOR, it.clock.now))
+        if path != "/admin/claims/preview":
+            assert f'id="{options}"' not in (await page(browser, path)).body
 
     run(tmp_path, story)

@@ -10,7 +10,7 @@ from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Browser
 from valetkey.authorization.actions.admin.permissions import CommandLine
-from valetkey.authorization.actions.admin.server import overview
+from valetkey.authorization.actions.admin.server import totals
 from valetkey.authorization.model.client import Membership, TeamRole
 from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.portal.rules.monitoring import users_of_app
@@ -29,7 +29,7 @@ def test_overview_counts_the_apps_of_the_list(tmp_path: Path) -> None:
         assert (await owner.call("POST", "/apis", declared)).status == 201
         listed = (await owner.call("GET", "/clients")).items
         assert [each["client_id"] for each in listed] == ["web"]
-        seen = await it.read(lambda tx: overview(tx, CommandLine(), it.clock.now).clients)
+        seen = await it.read(lambda tx: totals(tx, CommandLine(), it.clock.now).clients)
         assert (seen.count, seen.more) == (1, False)
         # The credential of the resource server is no app, but events lead to its page.
         for query in ("?q=resource", "?type=confidential", "?disabled=false"):
@@ -81,7 +81,7 @@ async def _numbers(it: Harness, browser: Browser) -> tuple[int, int]:
     own = (await page(browser, "/account/apps")).body
     assert ("?app=web" in own) == bool(people)
     assert ("Inactive; can reconnect" in own) == (people > 0 and not grants)
-    total = await it.read(lambda tx: overview(tx, CommandLine(), now).grants.count)
+    total = await it.read(lambda tx: totals(tx, CommandLine(), now).grants.count)
     live = await it.read(lambda tx: tx.grants.live_of_user(ADA, now, 99))
     assert total == len(live) == grants
     return people, grants

@@ -104,7 +104,7 @@ async def id_token(it: Harness, browser: Browser, **changed: str) -> str:
 
 
 async def payload(it: Harness, code: str) -> CodePayload:
-    mark = it.server.keyring.fingerprint_key.of("code", code)
+    mark = it.server.keyring.fingerprint_key.fingerprint("code", code)
     voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
     assert voucher is not None
     return CodePayload.decode(voucher.payload)

@@ -88,7 +88,7 @@ def test_a_token_by_reference_can_be_found_again(tmp_path: Path) -> None:
         page = await alice.sign_in(await alice.ask(client_id="imp1", response_type="token"))
         token = (await alice.allow(page)).told_in_fragment["access_token"]
         assert token.startswith("vk_at_")
-        mark = it.server.keyring.fingerprint_key.of(ACCESS_TOKEN, token)
+        mark = it.server.keyring.fingerprint_key.fingerprint(ACCESS_TOKEN, token)
         found = await it.store.read(lambda tx: tx.access_tokens.find(mark))
         assert found is not None
         assert found[0].uid == 1001

@@ -206,7 +206,7 @@ def test_parallel_sign_out_either_notifies_the_app_or_issues_nothing(
 
             def end(tx: Transaction, session: Session = session) -> Sequence[str]:
                 assert end_session(tx, session, it.clock.now, "signed_out")
-                return tx.participants.of(session.id)
+                return tx.participants.of_session(session.id)
 
             decided = await alice.submit(page, "allow", decision="allow")
             last, told_of = await asyncio.gather(alice.follow(decided), it.store.write(end))

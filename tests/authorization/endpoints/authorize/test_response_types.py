@@ -20,8 +20,7 @@ from tests.authorization.endpoints.authorize.openid import (
 from tests.support.harness import NOON, Harness
 from tests.support.plain_browser import Answer
 from tests.support.visitors import API, ISSUER, run
-from valetkey.authorization.claims.model import DeclaredClaim
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations, DeclaredClaim
 from valetkey.authorization.model.api import ClaimLocation
 from valetkey.authorization.model.client import OpenIdRegistration, ProfileName
 from valetkey.authorization.protocol.authorization_response import ResponseMode, ResponseType
@@ -52,7 +51,7 @@ def brought(response_type: ResponseType) -> set[str]:
 
 @pytest.mark.parametrize("mode", ["", "query", "fragment", "form_post"])
 @pytest.mark.parametrize("response_type", ResponseType)
-def test_each_brings_what_its_words_say_and_nothing_else(
+def test_each_response_type_returns_exactly_what_it_names(
     tmp_path: Path, response_type: ResponseType, mode: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -98,7 +97,7 @@ async def check(it: Harness, response_type: ResponseType, told: Said) -> None:
         assert found is not None
         assert (found.grant.grant_type, found.grant.refresh_print) == ("implicit", None)
         assert (found.grant.sid, found.grant.methods) == (session.id, ("pwd",))
-    told_of = await it.store.read(lambda tx: tx.participants.of(session.id))
+    told_of = await it.store.read(lambda tx: tx.participants.of_session(session.id))
     assert list(told_of) == ([] if response_type is ResponseType.TOKEN else ["oidc1"])
 
 
@@ -293,7 +292,7 @@ def test_sign_out_before_consent_issues_nothing(tmp_path: Path, database_url: st
     run(tmp_path, story, database_url)
 
 
-def test_by_post_every_parameter_arrives(tmp_path: Path) -> None:
+def test_posted_request_keeps_state_and_nonce(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()

@@ -81,7 +81,7 @@ def test_introspection_is_limited_to_the_client_and_the_resource_server(tmp_path
 
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "a.b.", "..", "vk_at_x", "vk_rt_x.gr_1", "é"])
-def test_anything_else_is_exactly_inactive(tmp_path: Path, token: str) -> None:
+def test_unknown_token_is_inactive_without_details(tmp_path: Path, token: str) -> None:
     async def story(it: Harness) -> None:
         assert await it.introspect(token) == INACTIVE
         missing = await it.token(RESOURCE_SERVER, "/oauth/introspect", client_secret=CREDENTIAL)

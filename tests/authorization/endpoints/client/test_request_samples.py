@@ -15,7 +15,7 @@ from valetkey.authorization.model.client import RESOURCE_SERVER
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.storage.usage import SLOTS, StoredSample
 from valetkey.kernel.moment import Instant, days, hours, minutes
-from valetkey.kernel.request_samples import RequestSample, RequestSamples
+from valetkey.kernel.tracing import RequestSample, RequestSamples
 
 
 async def _samples(it: Harness, at_least: int) -> list[StoredSample]:

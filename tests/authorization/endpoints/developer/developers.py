@@ -1,6 +1,7 @@
 """Developers at work: forms filled in, buttons pressed, what is registered in the end."""
 
 import re
+from collections.abc import Mapping
 from html import unescape
 
 from tests.authorization.endpoints.account.people import signed_in
@@ -10,7 +11,11 @@ from valetkey.authorization.model.client import Client, Membership, TeamRole
 from valetkey.authorization.model.user import User
 
 CALLBACK = "https://app.example/callback"
-WEB_APP = {"name": "Printer", "redirect_uri_0": CALLBACK, "scope:notes:read": "yes"}
+WEB_APP: Mapping[str, str | list[str]] = {
+    "name": "Printer",
+    "redirect_uris": CALLBACK,
+    "scopes": ["openid", "notes:read"],
+}
 
 
 async def join(it: Harness, client_id: str, user: User, role: TeamRole = TeamRole.OWNER) -> None:
@@ -20,13 +25,13 @@ async def join(it: Harness, client_id: str, user: User, role: TeamRole = TeamRol
 
 
 async def registered(
-    it: Harness, browser: Browser, kind: str = "server", **fields: str
+    it: Harness, browser: Browser, kind: str = "server", **fields: str | list[str]
 ) -> tuple[Client, Answer]:
     """An app of this kind, and the page that says so."""
     form = await browser.get("/developer/new", kind=kind)
     said = {**WEB_APP, **fields} if kind != "machine" else {"name": "Robot", **fields}
-    client_id = form.form("register")[1]["client_id"][0]
-    page = await browser.submit(form, "register", do="save", **said)
+    client_id = form.form("do")[1]["client_id"][0]
+    page = await browser.submit(form, "do", **said)
     assert page.status == 200, page.body
     return await found(it, client_id), page
 

@@ -28,11 +28,18 @@ from valetkey.authorization.protocol.client_authentication.client_secret import 
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
+_EVERY = ["authorization_code", "refresh_token", "client_credentials"]
+
 
 def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
-        server, page = await registered(it, alice, "server", acts_alone="yes")
+        server, page = await registered(
+            it,
+            alice,
+            "server",
+            grant_types=["authorization_code", "refresh_token", "client_credentials"],
+        )
         assert server.type is ClientType.CONFIDENTIAL
         assert server.authentication_method == AuthenticationMethod.CLIENT_SECRET
         assert server.requires_pkce
@@ -44,7 +51,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
         }
         assert server.scope.names == ("openid", "notes:read")
         secret = shown(page, "client-secret")
-        print_ = it.server.keyring.fingerprint_key.of(secret_purpose(server.id), secret)
+        print_ = it.server.keyring.fingerprint_key.fingerprint(secret_purpose(server.id), secret)
         assert [each.fingerprint for each in server.secrets] == [print_]
         assert shown(page, "client-id") == server.id
 
@@ -52,7 +59,11 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
         assert (browser.type, browser.application_type) == (ClientType.PUBLIC, ApplicationType.WEB)
         assert "client-secret" not in page.body
         device, _ = await registered(
-            it, alice, "device", name="Pocket", redirect_uri_1="com.example.app:/callback"
+            it,
+            alice,
+            "device",
+            name="Pocket",
+            redirect_uris=[CALLBACK, "com.example.app:/callback"],
         )
         assert device.is_native
         assert device.needs_pkce
@@ -103,7 +114,7 @@ def test_every_preset_registers_unchanged_and_shows_its_configuration(tmp_path: 
             assert f"?kind={preset.kind}&amp;preset={preset.name}" in chooser
             form = await alice.get("/developer/new", kind=preset.kind, preset=preset.name)
             name = f"Built with {preset.name}"
-            page = await alice.submit(form, "register", do="save", name=name)
+            page = await alice.submit(form, "do", name=name)
             assert page.status == 200, text_of(page)
             client = await found(it, shown(page, "client-id"))
             assert client.redirect_uris == ((preset.redirect_uri,) if preset.redirect_uri else ())
@@ -126,7 +137,7 @@ def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server", preset="spring-boot")
         callback = "https://app.example/shop/login/oauth2/code/valetkey"
-        page = await alice.submit(form, "register", do="save", name="Shop", redirect_uri_0=callback)
+        page = await alice.submit(form, "do", name="Shop", redirect_uris=callback)
         client = await found(it, shown(page, "client-id"))
         assert client.openid.post_logout_redirect_uris == ("https://app.example/shop/",)
         assert not client.requires_pkce
@@ -144,9 +155,9 @@ def test_a_second_press_registers_nothing_and_shows_no_secret(
     async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
-        page = await alice.submit(form, "register", do="save", **WEB_APP)
+        page = await alice.submit(form, "do", **WEB_APP)
         assert "vk_cs_" in page.body
-        again = await alice.submit(form, "register", do="save", **WEB_APP)
+        again = await alice.submit(form, "do", **WEB_APP)
         assert again.status == 303
         assert again.location == f"/developer/apps/{shown(page, 'client-id')}"
         assert await it.count("memberships") == 1
@@ -162,25 +173,25 @@ FAULTS = (
     ("name", "Prіnter", "letters of one alphabet"),
     ("name", "Print\u200bster", "visible characters"),
     ("description", "d" * 501, "at most 500"),
-    ("redirect_uri_0", "", "Enter at least one redirect URI"),
-    ("redirect_uri_0", "http://app.example/cb", "Use https"),
-    ("redirect_uri_0", "https://app.example/*", "is not a wildcard"),
-    ("redirect_uri_0", "https://app.example/#x", "Remove #"),
-    ("redirect_uri_0", "HTTPS://App.example/", "in lower case"),
-    ("redirect_uri_0", "https://app.example/a b", "Remove spaces"),
-    ("redirect_uri_0", "https://münchen.example/", "xn--"),
-    ("redirect_uri_0", "https://auth.example/cb", "belongs to this server"),
-    ("redirect_uri_0", "com.example.app:/cb", "Only mobile and desktop apps"),
-    ("redirect_uri_0", "https://app.example/" + "x" * 2_000, "at most 2,000"),
-    ("redirect_uri_1", CALLBACK, "only once"),
+    ("redirect_uris", "", "Enter at least one redirect URI"),
+    ("redirect_uris", "http://app.example/cb", "Use https"),
+    ("redirect_uris", "https://app.example/*", "is not a wildcard"),
+    ("redirect_uris", "https://app.example/#x", "Remove #"),
+    ("redirect_uris", "HTTPS://App.example/", "in lower case"),
+    ("redirect_uris", "https://app.example/a b", "Remove spaces"),
+    ("redirect_uris", "https://münchen.example/", "xn--"),
+    ("redirect_uris", "https://auth.example/cb", "belongs to this server"),
+    ("redirect_uris", "com.example.app:/cb", "Only mobile and desktop apps"),
+    ("redirect_uris", "https://app.example/" + "x" * 2_000, "at most 2,000"),
+    ("redirect_uris", [CALLBACK, CALLBACK], "only once"),
     ("logo_uri", "javascript:alert(1)", "beginning with https://"),
     ("logo_uri", "data:image/png;base64,AA", "beginning with https://"),
     ("client_uri", 'https://evil" onclick=', "without quotes"),
     ("policy_uri", "http://app.example/", "beginning with https://"),
     ("tos_uri", "JAVASCRIPT:alert(1)", "beginning with https://"),
-    ("scope:nonsense", "yes", "Choose one of the listed options"),
-    ("scope:client:write", "yes", "Choose one of the listed options"),
-    ("profile", "fapi9", "one of"),
+    ("scopes", "nonsense", "Choose one of the listed options"),
+    ("scopes", "client:write", "Choose one of the listed options"),
+    ("profile", "fapi9", "missing or invalid"),
 )
 """A field, what is typed into it, and what is said beside it."""
 
@@ -191,34 +202,29 @@ def test_invalid_values_are_reported_at_their_fields_and_input_is_kept(tmp_path:
         form = await alice.get("/developer/new", kind="server")
         for field, value, said in FAULTS:
             typed = {**WEB_APP, "description": "Prints notes", field: value}
-            page = await alice.submit(form, "register", do="save", **typed)
-            assert page.status == 422, field
+            page = await alice.submit(form, "do", **typed)
+            assert page.status == 400, field
             assert said in text_of(page), field
             assert 'value="Prints notes"' in page.body or field == "description"
             assert "<script>" not in page.body
         assert await it.count("memberships") == 0
-        page = await alice.submit(form, "register", do="save", **{**WEB_APP, "logo_uri": "x"})
-        corrected = await alice.submit(page, "register", do="save", logo_uri="")
+        page = await alice.submit(form, "do", **{**WEB_APP, "logo_uri": "x"})
+        corrected = await alice.submit(page, "do", logo_uri="")
         assert corrected.status == 200
 
     run(tmp_path, story)
 
 
-def test_addresses_are_checked_without_saving(tmp_path: Path) -> None:
+def test_list_buttons_add_and_remove_redirect_uris_without_saving(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
-        typed = {**WEB_APP, "name": "", "redirect_uri_1": "https://app.example/#"}
-        page = await alice.submit(form, "register", do="check", **typed)
+        page = await alice.submit(form, "do", **WEB_APP, add="redirect_uris")
         assert page.status == 200
-        assert "Valid redirect URI." in text_of(page)
-        assert "Remove #" in text_of(page)
-        assert "A name" not in text_of(page)
-        page = await alice.submit(page, "register", do="check", redirect_uri_1="")
-        assert "All redirect URIs are valid. Nothing has been saved yet" in text_of(page)
-        rows = page.body.count('name="redirect_uri_')
-        page = await alice.submit(page, "register", do="more")
-        assert page.body.count('name="redirect_uri_') > rows
+        assert page.form("do")[1]["redirect_uris"] == [CALLBACK, ""]
+        page = await alice.submit(page, "do", remove="redirect_uris/0")
+        assert page.form("do")[1]["redirect_uris"] == [""]
+        assert page.form("do")[1]["name"] == ["Printer"]
         assert await it.count("memberships") == 0
 
     run(tmp_path, story)
@@ -229,13 +235,13 @@ def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         for odd in ("web1", "app_" + "x" * 22, ""):
-            page = await alice.submit(form, "register", do="save", **{**WEB_APP, "client_id": odd})
+            page = await alice.submit(form, "do", **{**WEB_APP, "client_id": odd})
             assert page.location == "/developer/new"
         bob = await developer(it, "bob")
-        ids = form.form("register")[1]
+        ids = form.form("do")[1]
         theirs = await bob.get("/developer/new", kind="server")
         stolen = {"client_id": ids["client_id"], "mark": ids["mark"]}
-        page = await bob.submit(theirs, "register", do="save", **WEB_APP, **stolen)
+        page = await bob.submit(theirs, "do", **WEB_APP, **stolen)
         assert page.location == "/developer/new"
         assert await it.count("memberships") == 0
 
@@ -247,7 +253,7 @@ def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
         alice = await developer(it)
         page = await alice.get("/developer/new", kind="server")
         assert said in text_of(page)
-        assert 'id="register"' not in page.body
+        assert 'id="do"' not in page.body
 
     async def nobody(it: Harness) -> None:
         await refused(it, "registered by the operators only")
@@ -267,7 +273,7 @@ def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
         await registered(it, alice)
-        late = await alice.submit(form, "register", do="save", **{**WEB_APP, "name": "Second"})
+        late = await alice.submit(form, "do", **{**WEB_APP, "name": "Second"})
         assert "You have reached the limit of" in text_of(late)
         await refused(it, "the limit of 1 app")
         assert await it.count("memberships") == 1
@@ -288,13 +294,13 @@ def test_the_settings_say_which_grants_and_scopes_there_are(tmp_path: Path) -> N
         kinds = await alice.get("/developer/new")
         assert "kind=machine" not in kinds.body
         form = await alice.get("/developer/new", kind="server")
-        assert "stays_connected" not in form.body
-        assert "scope:notes:write" not in form.body
-        assert "scope:openid" in form.body
-        wide = {**WEB_APP, "scope:notes:write": "yes", "acts_alone": "yes"}
-        page = await alice.submit(form, "register", do="save", **wide)
-        assert page.status == 422
-        client, _ = await registered(it, alice, stays_connected="yes", acts_alone="yes")
+        assert 'value="refresh_token"' not in form.body
+        assert 'value="notes:write"' not in form.body
+        assert 'value="openid"' in form.body
+        wide = {**WEB_APP, "scopes": ["notes:read", "notes:write"]}
+        page = await alice.submit(form, "do", **wide)
+        assert page.status == 400
+        client, _ = await registered(it, alice, grant_types=_EVERY)
         assert client.grant_types == {"authorization_code"}
 
     portal = PortalSettings(

@@ -23,7 +23,7 @@ from valetkey.kernel.replace import replace
 
 async def _works(it: Harness, client_id: str, secret: str) -> bool:
     client = await found(it, client_id)
-    print_ = it.server.keyring.fingerprint_key.of(secret_purpose(client_id), secret)
+    print_ = it.server.keyring.fingerprint_key.fingerprint(secret_purpose(client_id), secret)
     return any(s.fingerprint == print_ and s.is_live(it.clock.now) for s in client.secrets)
 
 
@@ -59,7 +59,7 @@ def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
             old = shown(page, "client-secret")
             place = f"/developer/apps/{app.id}/secrets"
             await alice.submit(await alice.get(place), "new-secret", overlap=overlap)
-            print_ = it.server.keyring.fingerprint_key.of(secret_purpose(app.id), old)
+            print_ = it.server.keyring.fingerprint_key.fingerprint(secret_purpose(app.id), old)
             client = await found(it, app.id)
             kept = next(each for each in client.secrets if each.fingerprint == print_)
             assert kept.expires_at == (None if after is None else it.clock.now + after)
@@ -84,12 +84,12 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
             assert again.status == 409
             assert "nothing was done" in text_of(again)
             assert "client-secret" not in again.body
-        known = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        known = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         assert len(known) == 2
         full = await bob.submit(theirs, "new-secret", seen=state_of(known))
         assert full.status == 409
         assert "The app already has two active secrets" in text_of(full)
-        assert await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now)) == known
+        assert await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now)) == known
         assert shown(page, "client-secret") not in (await alice.get(place)).body
 
     run(tmp_path, story, database_url)
@@ -102,7 +102,7 @@ def test_ended_secret_stops_working_and_the_event_names_the_actor(
         alice = await developer(it)
         app, page = await registered(it, alice)
         secret, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
-        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         ask = await alice.get(f"{place}/end", secret=known.id)
         assert "This is the only active secret" in text_of(ask)
         done = await alice.submit(ask, "end-secret")
@@ -127,22 +127,22 @@ def test_its_last_use_is_noted_once_an_hour(tmp_path: Path, database_url: str) -
         alice = await developer(it)
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
-        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         assert "Never used" in text_of(await alice.get(place))
         uses = SecretUses()
-        uses.note(known.id, it.clock.now)
+        uses.record(known.id, it.clock.now)
         await uses.flush(it.store)
         first = it.clock.now
         it.clock.forward(minutes(9))
-        uses.note(known.id, it.clock.now)
+        uses.record(known.id, it.clock.now)
         await uses.flush(it.store)
         assert "Last used 9 minutes ago" in text_of(await alice.get(place))
         it.clock.forward(hours(1))
-        uses.note(known.id, it.clock.now)
-        uses.note("gone", it.clock.now)
+        uses.record(known.id, it.clock.now)
+        uses.record("gone", it.clock.now)
         await uses.flush(it.store)
         await it.store.write(lambda tx: tx.secrets.note_uses({known.id: first}))
-        (after,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        (after,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         assert after.last_used_at == it.clock.now
 
     run(tmp_path, story, database_url)
@@ -161,7 +161,7 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
         assert "A secret of this app was sent in the URL of" in text_of(await alice.get(place))
         (old,) = [
             s
-            for s in await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+            for s in await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
             if s.expires_at
         ]
         await alice.submit(await alice.get(f"{place}/end", secret=old.id), "end-secret")
@@ -176,7 +176,7 @@ def test_secrets_page_requires_recent_authentication(tmp_path: Path) -> None:
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/secrets"
         form = await alice.get(place)
-        (known,) = await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))
+        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         ask = await alice.get(f"{place}/end", secret=known.id)
         it.clock.forward(minutes(11))
         answers: list[Answer] = [
@@ -187,7 +187,7 @@ def test_secrets_page_requires_recent_authentication(tmp_path: Path) -> None:
         ]
         for answer in answers:
             assert answer.location == f"/account/confirm?to={place}"
-        assert len(await it.store.read(lambda tx: tx.secrets.live(app.id, it.clock.now))) == 1
+        assert len(await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))) == 1
 
     run(tmp_path, story)
 

@@ -88,7 +88,7 @@ def test_app_receives_its_own_events_without_anything_else_about_users(
             "client_id": app.id,
             "scope": "notes:read",
             "apis": [],
-            "sub": subjects.of(user, pairwise),
+            "sub": subjects.subject_of(user, pairwise),
         }
         assert consent.data["sub"] != user.subject
         assert {each.data["client_id"] for each in told} == {app.id}
@@ -188,9 +188,12 @@ def test_webhooks_of_an_app_are_bounded_and_go_with_it(tmp_path: Path, database_
         app, _ = await registered(it, alice)
         place = f"/developer/apps/{app.id}/webhooks"
         form = await alice.get(f"{place}/new")
+        assert set(re.findall(r'value="([a-z_]+\.[a-z]+)"', form.body)) == APP_EVENTS.keys()
         for _ in range(MOST_WEBHOOKS_OF_APP):
             assert (await alice.submit(form, "do", url=URL)).status == 200
-        assert (await alice.submit(form, "do", url=URL)).status == 409
+        refused = await alice.submit(form, "do", url=URL)
+        assert refused.status == 400
+        assert f"{MOST_WEBHOOKS_OF_APP} webhooks already" in refused.body
         unknown = await alice.submit(form, "do", url=URL, events="user.disabled")
         assert unknown.status == 400
         it.clock.forward(3_600)

@@ -34,8 +34,8 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
     async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="server")
-        said = {**WEB_APP, "acts_alone": "yes"}
-        page = await ada.submit(form, "register", do="save", **said)
+        said = {**WEB_APP, "grant_types": ["authorization_code", "client_credentials"]}
+        page = await ada.submit(form, "do", **said)
         app, old = shown(page, "client-id"), shown(page, "client-secret")
 
         async def works(secret: str) -> bool:
@@ -52,7 +52,7 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
         assert not await works(old)
         assert await works(new)
         ada = await _developer(it)
-        (known,) = await it.read(lambda tx: tx.secrets.live(app, it.clock.now))
+        (known,) = await it.read(lambda tx: tx.secrets.usable(app, it.clock.now))
         await ada.submit(await ada.get(f"{place}/end", secret=known.id), "end-secret")
         assert not await works(new)
 
@@ -63,7 +63,7 @@ def test_a_deleted_app_gets_no_tokens_and_resource_servers_hear(tmp_path: Path) 
     async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="machine")
-        page = await ada.submit(form, "register", do="save", name="Robot")
+        page = await ada.submit(form, "do", name="Robot")
         app, secret = shown(page, "client-id"), shown(page, "client-secret")
         asked = {"grant_type": "client_credentials", "client_secret": secret}
         assert (await it.token(app, **asked)).status == 200

@@ -51,7 +51,7 @@ def _said(token: str) -> Mapping[str, object]:
 async def _sign_in(
     it: Harness, subject: str, kept: Mapping[str, object] | None, issuer: str = GOOGLE
 ) -> None:
-    claimed = ClaimedIdentity(issuer, subject, kept=kept)
+    claimed = ClaimedIdentity(issuer, subject, kept_claims=kept)
     found = await it.write(lambda tx: user_of_identity(tx, claimed, it.clock.now))
     assert found is not None
 
@@ -62,7 +62,7 @@ async def _link(
     def link(tx: Transaction) -> bool:
         user = tx.users.find(ADA)
         assert user is not None
-        return connect(tx, user, ClaimedIdentity(issuer, subject, kept=kept), it.clock.now)
+        return connect(tx, user, ClaimedIdentity(issuer, subject, kept_claims=kept), it.clock.now)
 
     assert await it.write(link)
 

@@ -71,7 +71,7 @@ def _refused(answer: Answer, status: int, error: str) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_with_openid_alone_it_says_who_and_nothing_else(tmp_path: Path, database_url: str) -> None:
+def test_userinfo_with_openid_alone_has_only_the_subject(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _record(it, WHOLE)
         answer = await _ask(it, await _token(it))

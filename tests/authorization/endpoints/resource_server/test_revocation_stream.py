@@ -138,7 +138,7 @@ def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
         assert told(stream) == ["new"]
 
 
-def test_there_are_signs_of_life(servers: Servers) -> None:
+def test_idle_stream_sends_signs_of_life(servers: Servers) -> None:
     with follow(servers) as stream:
         event(stream)
         for _ in range(2):

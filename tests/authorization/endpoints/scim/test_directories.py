@@ -9,7 +9,7 @@ from tests.authorization.endpoints.scim.directory import Directory, directory, t
 from tests.support.harness import ADA
 from valetkey.authorization.actions.account.removal import ExportOrigin, export
 from valetkey.authorization.actions.users import UserRecord
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations
 from valetkey.authorization.model.client import OpenIdRegistration
 from valetkey.authorization.model.event.event import by_directory
 from valetkey.authorization.model.user import Attribute, Session, Uid

@@ -10,12 +10,12 @@ import pytest
 
 from tests.authorization.endpoints.scim.directory import USER, Directory, tell
 from tests.support.harness import ADA
-from valetkey.authorization.actions.inspection.check import Level, Site
+from valetkey.authorization.actions.inspection.check import Installation, Level
 from valetkey.authorization.actions.inspection.inspector import in_database
-from valetkey.authorization.claims.storage import Declarations
+from valetkey.authorization.claims.model import Declarations
 from valetkey.authorization.features import CHECKS
 from valetkey.authorization.model.user import Attribute, Group, Role, Uid
-from valetkey.authorization.scim.model import ScimValuesIgnored
+from valetkey.authorization.scim.storage import ScimValuesIgnored
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 
@@ -175,9 +175,11 @@ def test_active_is_applied_in_every_form(tmp_path: Path) -> None:
 
 
 async def _findings(it: Directory) -> dict[str, str]:
-    site = Site(it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now)
-    found = await it.it.read(lambda tx: in_database(tx, site, CHECKS))
-    return {e.about: e.found for e in found if e.condition.name == "scim_left_out"}
+    installation = Installation(
+        it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now
+    )
+    found = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
+    return {e.about: e.sentence for e in found if e.condition.name == "scim_left_out"}
 
 
 async def _ignored(it: Directory) -> list[tuple[str, ...]]:
@@ -345,6 +347,8 @@ def test_a_member_who_became_an_administrator_does_not_stop_the_group(tmp_path: 
 
 
 async def _levels(it: Directory) -> list[Any]:
-    site = Site(it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now)
-    found = await it.it.read(lambda tx: in_database(tx, site, CHECKS))
+    installation = Installation(
+        it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now
+    )
+    found = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
     return [each for each in found if each.condition.name == "scim_left_out"]

@@ -56,7 +56,7 @@ def test_stylesheet_of_a_newer_brand_is_served(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_nothing_else_is_there(tmp_path: Path) -> None:
+def test_unknown_asset_is_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for name in ("style.css", "style", "x-0.css", "..%2fsecret", "-", "%00", "a" * 4_000):
             assert (await it.browser().get(f"/assets/{name}")).status == 404

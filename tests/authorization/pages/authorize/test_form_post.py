@@ -23,7 +23,7 @@ def page(*values: str, app_name: str = "Notes Printer") -> FormPostPage:
     return FormPostPage("https://app.example/cb?a=1&b=2", fields, app_name, "bm9uY2U")
 
 
-def test_the_fields_are_what_is_sent() -> None:
+def test_form_posts_the_response_in_hidden_fields() -> None:
     reading = Reading(render(page(*HOSTILE_TEXTS), brand=Brand()))
     form = reading.the("form")
     assert form.attributes["action"] == "https://app.example/cb?a=1&b=2"

@@ -14,7 +14,7 @@ def test_a_code_that_is_not_ours_has_no_page(code: str) -> None:
     assert explanation_of(code) is None
 
 
-def test_says_code_status_and_where_it_is_defined() -> None:
+def test_page_says_code_status_and_where_it_is_defined() -> None:
     page = explanation_of("invalid_grant")
     assert page is not None
 

@@ -86,7 +86,7 @@ def apis_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageConte
         "admin_api_new_wrong": _form(
             (
                 MetadataError("identifier", "another one: this one is taken"),
-                MetadataError("scopes", ""),
+                MetadataError("scopes/1", ""),
                 MetadataError("access_token_lifetime", ""),
             )
         ),

@@ -6,10 +6,12 @@ from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.client_records import ClientChange
 from valetkey.authorization.operations.user_records import NewUser, UserChange
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
-from valetkey.authorization.site.admin.clients.edit import EDIT_CHOICES as APP_CHOICES
-from valetkey.authorization.site.admin.clients.edit import EDIT_GROUPS as APP_GROUPS
-from valetkey.authorization.site.admin.clients.edit import EDIT_STATES as APP_STATES
-from valetkey.authorization.site.admin.clients.edit import EDIT_WORDS as APP_WORDS
+from valetkey.authorization.site.admin.clients.app_form import (
+    APP_CHOICES,
+    APP_GROUPS,
+    APP_STATES,
+    APP_WORDS,
+)
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.admin.references import Offered

@@ -1,12 +1,11 @@
 """One example of every page of the developer portal, and those that are hardest to lay out."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from valetkey.authorization.actions.presets import PRESETS, AppKind, new_app, presets_of
+from valetkey.authorization.actions.presets import PRESETS, AppKind, presets_of
 from valetkey.authorization.features import GRANT_RULES
 from valetkey.authorization.layout.contexts import AskingApp, Chart, When
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration
 from valetkey.authorization.portal.pages.apps import (
     DeleteAppPage,
     EndSecretPage,
@@ -21,25 +20,27 @@ from valetkey.authorization.portal.pages.apps import (
 )
 from valetkey.authorization.portal.pages.requests import RequestLine
 from valetkey.authorization.portal.pages.settings import (
-    DropGrantTypePage,
     InvitationLine,
-    LegacySwitch,
     MemberLine,
     RemoveMemberPage,
-    SettingsPage,
     TeamPage,
 )
 from valetkey.authorization.portal.rules.apps import Overlap
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.authorization.protocol.client_authentication import BY_NAME
-from valetkey.authorization.protocol.register.client_rules import form_options
-from valetkey.authorization.protocol.register.faults import SENTENCES
-from valetkey.authorization.site.app_form.form import AppForm, GrantBox, ScopeBox, Sentence, UriRow
-from valetkey.authorization.site.app_form.registration import (
-    ChooseKindPage,
-    NewAppPage,
-    RegisteredPage,
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
+from valetkey.authorization.site.admin.clients.app_form import (
+    APP_CHOICES,
+    APP_GROUPS,
+    APP_STATES,
+    DEVELOPER_WORDS,
+    VERIFIED,
+    DeveloperChange,
 )
+from valetkey.authorization.site.admin.clients.registration import ChooseKindPage, RegisteredPage
+from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.admin.input_fields import input_fields
+from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.app_team import AppHead
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -51,75 +52,42 @@ SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 CONSOLE, ADMIN = "/admin/clients/new", "admin/frame.html"
 FRAME = "portal/pages/frame.html"
 KINDS = ("server", "browser", "device", "machine")
-MANY_SCOPES = tuple(
-    ScopeBox(name, sentence, chosen=name == "openid")
-    for name, sentence in {
-        **IDENTITY_SCOPES,
-        "read": "read everything of yours",
-        "notes:read": "read your notes",
-        "notes:write": "write, change and delete your notes",
-    }.items()
+SCOPES = (
+    ("", "Sign-in and profile"),
+    *IDENTITY_SCOPES.items(),
+    ("", "notes"),
+    ("notes:read", "read your notes"),
+    ("notes:write", "write, change and delete your notes"),
+    ("", "Assigned by an administrator"),
+    ("files:read", "see 50% of %s of your files"),
 )
-GRANTS = tuple(
-    GrantBox(
-        option.field,
-        option.label,
-        option.hint,
-        chosen=name == GrantTypeName.REFRESH_TOKEN,
-        confidential=GRANT_RULES[name].needs_secret,
-    )
-    for name, option in form_options(GRANT_RULES).items()
-    if name not in {GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.DEVICE_CODE}
+TEXTS = {
+    "name": "Notes Printer",
+    "client_uri": "https://app.example",
+    "description": "Prints your notes on real paper.",
+    "redirect_uris": "https://app.example/callback\nhttp://localhost:3000/callback",
+    "scopes": "openid\nnotes:read\nfiles:read",
+    "grant_types": "authorization_code\nrefresh_token",
+    "profile": "modern",
+    "requires_pkce": "yes",
+}
+CLASSIC = {
+    **TEXTS,
+    "profile": "classic",
+    "requires_pkce": "",
+    "grant_types": "authorization_code\nrefresh_token\nimplicit",
+}
+FAULTY = {
+    **TEXTS,
+    "name": "Valetkey Support",
+    "redirect_uris": "https://app.example/callback\nhttps://app.example/*",
+    "logo_uri": "javascript:alert(1)",
+}
+FAULTS = (
+    fault("name", "name.reserved"),
+    fault("logo_uri", "link.form"),
+    MetadataError("redirect_uris/1", "", "redirect_uri.wildcard"),
 )
-FORM = AppForm(
-    replace(
-        new_app(AppKind.SERVER, "modern", GRANT_RULES),
-        name="Notes Printer",
-        description="Prints your notes on real paper.",
-        openid=OpenIdRegistration(client_uri="https://app.example"),
-    ),
-    AppKind.SERVER,
-    redirect_uris=(
-        UriRow("https://app.example/callback"),
-        UriRow("http://localhost:3000/callback"),
-        UriRow(),
-    ),
-    scopes=(
-        ScopeBox("openid", "confirm your identity", chosen=True),
-        ScopeBox("notes:read", "read your notes", chosen=True),
-        ScopeBox("notes:write", "write, change and delete your notes"),
-        ScopeBox("files:read", "see 50% of %s of your files", chosen=True, given=True),
-    ),
-    grants=GRANTS,
-)
-FAULTY = replace(
-    FORM,
-    app=replace(FORM.app, name="Valetkey Support", logo_uri="javascript:alert(1)"),
-    redirect_uris=(
-        UriRow("https://app.example/callback", good=True),
-        UriRow("https://app.example/*", Sentence("Addresses are compared letter by letter.")),
-        UriRow("http://app.example/cb", Sentence(SENTENCES["redirect_uri.own"])),
-        UriRow(),
-    ),
-    faults={
-        "name": Sentence(SENTENCES["name.reserved"]),
-        "logo_uri": Sentence(SENTENCES["link.form"]),
-    },
-)
-CLASSIC = replace(
-    FORM,
-    app=replace(
-        FORM.app,
-        profile="classic",
-        requires_pkce=False,
-        grant_types=(*FORM.app.grant_types, GrantTypeName.IMPLICIT),
-    ),
-)
-LEGACY = (
-    LegacySwitch("implicit", on=True),
-    LegacySwitch("password", on=False),
-)
-OFF = (LegacySwitch("implicit", on=False), LegacySwitch("password", on=False))
 
 
 def ago(seconds: int) -> When:
@@ -168,27 +136,39 @@ def registered(app: AppHead, secret: str) -> RegisteredPage:
     return RegisteredPage(FRAME, app.name, app.client_id, ISSUER, secret, app.at(), app=app)
 
 
-def new(form: AppForm) -> NewAppPage:
-    """The page with this form."""
-    return NewAppPage(FRAME, "/developer/new", "app_1", "mark", form)
-
-
-def empty(kind: AppKind, *rows: UriRow) -> AppForm:
-    """The form of a new app of this kind."""
-    scopes = () if kind is AppKind.MACHINE else MANY_SCOPES
-    return AppForm(
-        new_app(kind, "modern", GRANT_RULES), kind, redirect_uris=rows, scopes=scopes, grants=GRANTS
+def app_form(
+    values: Mapping[str, str],
+    *faults: MetadataError,
+    app: AppHead | None = HEAD,
+    without: Collection[str] = (),
+) -> InputFormPage:
+    """The form of an app: its settings, or that of a new app."""
+    names = ("refresh_token", "client_credentials", "implicit")
+    fields = input_fields(
+        DeveloperChange,
+        {name: words for name, words in DEVELOPER_WORDS.items() if name not in without},
+        values,
+        faults,
+        choices={
+            **APP_CHOICES,
+            "scopes": SCOPES,
+            "grant_types": tuple((name, GRANT_RULES[name].label) for name in names),
+        },
+        groups=APP_GROUPS,
+        states=APP_STATES,
+        opened=() if app else ("redirect_uris", "scopes"),
     )
-
-
-def of_kind(kind: AppKind) -> AppForm:
-    """The form of an app of this kind."""
-    return replace(FORM, kind=kind)
-
-
-def settings(form: AppForm, app: AppHead = HEAD, **more: object) -> SettingsPage:
-    """The settings with this form."""
-    return SettingsPage(app, app.at("settings"), "1.2", form, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return InputFormPage(
+        "/developer/new" if app is None else app.at("settings"),
+        "/developer/new" if app is None else app.at(),
+        "Register an app" if app is None else app.name,
+        "Register a web application" if app is None else "Settings",
+        "Register" if app is None else "Save changes",
+        fields,
+        frame=FRAME,
+        app=app,
+        offers=(Offer("delete", "Delete app", "/", danger=True, text="It ends."),) if app else (),
+    )
 
 
 def secrets(*lines: SecretLine, **more: object) -> SecretsPage:
@@ -228,11 +208,13 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
     """The developer's pages with these apps on them."""
     lines = tuple(OwnAppLine(head(app), app.domain, "modern") for app in apps)
     off = OwnAppLine(AppHead("app_2", "Old Printer", disabled=True), "", "classic")
-    odd = replace(
-        FORM,
-        app=replace(FORM.app, name=hostile.name, description=hostile.domain),
-        redirect_uris=(UriRow(hostile.name),),
-    )
+    odd = {
+        **TEXTS,
+        "name": hostile.name,
+        "description": hostile.domain,
+        "redirect_uris": hostile.name,
+    }
+    empty = {"scopes": "openid", "profile": "modern", "requires_pkce": "yes"}
     return {
         "own_apps": OwnAppsPage((replace(lines[0], verified=True), *lines[1:], off), deleted=True),
         "own_apps_none": OwnAppsPage(()),
@@ -275,15 +257,12 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
             )
         },
         "choose_kind_console": ChooseKindPage(ADMIN, KINDS, CHOICE, action=CONSOLE),
-        "new_app": new(empty(AppKind.SERVER, UriRow(), UriRow())),
-        "new_app_browser": new(of_kind(AppKind.BROWSER)),
-        "new_app_device": new(replace(of_kind(AppKind.DEVICE), checked=True)),
-        "new_app_machine": new(empty(AppKind.MACHINE)),
-        "new_app_faulty": new(FAULTY),
-        "new_app_odd": new(odd),
-        "new_app_preset": replace(
-            new(replace(of_kind(AppKind.SERVER), app=SPRING.metadata())), preset=SPRING
+        "new_app": app_form(empty, app=None),
+        "new_app_machine": app_form(
+            empty, app=None, without=("redirect_uris", "scopes", "grant_types", "requires_pkce")
         ),
+        "new_app_faulty": app_form(FAULTY, *FAULTS, app=None),
+        "new_app_odd": app_form(odd, app=None),
         "registered": registered(HEAD, SECRET),
         "registered_preset": replace(
             registered(HEAD, SECRET),
@@ -292,11 +271,13 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "registered_public": registered(HEAD, ""),
         "registered_hostile": registered(head(hostile), SECRET),
         "registered_console": replace(registered(HEAD, SECRET), frame=ADMIN, app=None),
-        "app_settings": settings(FORM, legacy=OFF, saved=True, verified=True),
-        "app_settings_long": settings(CLASSIC, legacy=LEGACY),
-        "app_settings_faulty": settings(FAULTY),
-        "app_settings_others": settings(FORM, others=("name", "redirect_uris", "other")),
-        "app_settings_hostile": settings(odd, head(hostile)),
+        "app_settings": replace(app_form(TEXTS), done="Saved.", note=VERIFIED),
+        "app_settings_long": app_form(CLASSIC),
+        "app_settings_faulty": app_form(FAULTY, *FAULTS),
+        "app_settings_others": replace(
+            app_form(TEXTS), stale=True, changed=("Name", "Redirect URIs")
+        ),
+        "app_settings_hostile": app_form(odd, app=head(hostile)),
         "secrets": secrets(*SECRETS, full=True),
         "secrets_one": secrets(SECRETS[1], ended=True),
         "secrets_none": secrets(),
@@ -336,6 +317,4 @@ def developer_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, Pag
         "delete_app_one": delete(1),
         "delete_app_unused": delete(0),
         "delete_app_wrong": replace(delete(12), typed="Notes", wrong=True),
-        "drop_implicit": DropGrantTypePage(HEAD, HEAD.at("legacy"), "implicit"),
-        "drop_password": DropGrantTypePage(HEAD, HEAD.at("legacy"), "password"),
     }

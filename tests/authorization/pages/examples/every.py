@@ -106,8 +106,8 @@ def device(app: AskingApp = PRINTER, **more: object) -> ConfirmDevicePage:
         code="BCDF-GHJK",
         app=app,
         person=ADA,
-        asked=ago(40),
-        asked_from="2001:db8:85a3:8d3:1319:8a2e:370:7348",
+        requested=ago(40),
+        requested_from="2001:db8:85a3:8d3:1319:8a2e:370:7348",
         account_url="/account/apps",
         **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     )

@@ -5,22 +5,19 @@ from collections.abc import Mapping
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.operations.settings import SettingShown
-from valetkey.authorization.protocol.register.faults import MetadataError
-from valetkey.authorization.providers.operations import ProviderShown
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.providers.model import ProviderWanted
 from valetkey.authorization.providers.pages import console
 from valetkey.authorization.providers.pages.account import (
     Connection,
     ConnectionsPage,
 )
-from valetkey.authorization.providers.pages.console import (
-    FAULTS,
-    ProviderPage,
-    ProviderRow,
-    ProvidersPage,
-)
+from valetkey.authorization.providers.pages.console import FAULTS
 from valetkey.authorization.providers.pages.visitor import FailedPage, UnlinkedIdentityPage
-from valetkey.authorization.providers.settings import ProviderKind
-from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.admin.input_fields import input_fields
+from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
+from valetkey.authorization.site.admin.objects import Line, LineButton, Part, badge, code, words
 from valetkey.authorization.site.admin.server.setting_form import form_page, line_of
 from valetkey.authorization.site.admin.server.settings import (
     ServerSettingsPage,
@@ -145,73 +142,85 @@ def _settings() -> Mapping[str, PageContext]:
 
 def _console() -> Mapping[str, PageContext]:
     """The pages of the console."""
-    row = ProviderRow(
-        "Google", "https://accounts.google.com", "/admin/providers/google", "stored", "enabled"
-    )
-    rows = (
-        replace(row, name="Company", issuer="https://id.example/realms/staff", origin="file"),
-        row,
-        replace(row, name="GitHub", issuer="https://github.com", state="disabled"),
-        replace(row, name="Old", issuer="https://id.example/realms/staff", state="hidden"),
-    )
-    provider = ProviderShown(
-        "google",
+    page = ObjectPage(
+        "/admin/providers",
+        "Sign-in providers",
         "Google",
-        ProviderKind.OPENID,
-        "https://accounts.google.com",
-        "1234567890.apps.googleusercontent.com",
-        "https://auth.example/oauth/sign-in/with/google/callback",
-        ["https://www.googleapis.com/auth/calendar.readonly"],
-        ["hd"],
-        sign_up=True,
-        origin="stored",
-        state="enabled",
-    )
-    page = ProviderPage(
-        provider=provider,
-        file="",
-        linked=1_204,
-        since=When(Instant(NOW - 86_400 * 40), NOW),
-        ways=(
-            Offer("disable", "Disable provider", "/admin/providers/google/disable", danger=True),
-            Offer("delete", "Delete provider", "/admin/providers/google/delete", danger=True),
+        state=(badge("Active", "good"),),
+        notes=(Part("words", next(iter(FAULTS.values())), small="status 404", tone="alarm"),),
+        facts=(
+            Fact(
+                "Redirect URI to register there",
+                (
+                    Part(
+                        "copy",
+                        "https://auth.example/oauth/sign-in/with/google/callback",
+                        small="redirect-uri",
+                    ),
+                ),
+            ),
+            Fact("Issuer", (code("https://accounts.google.com"),)),
         ),
-        edit_url="/admin/providers/google/edit",
-        test_action="/admin/providers/google/test",
-    )
-    of_file = replace(
-        page,
-        provider=replace(
-            provider, name="Company", scopes=[], keep_claims=[], sign_up=False, origin="file"
+        related=(
+            Related(
+                "test",
+                "Test",
+                (
+                    Line(
+                        words("The test does what a sign-in does, with an invalid code."),
+                        act=LineButton(
+                            "/admin/providers/google/test",
+                            "Test connection",
+                            "Test connection",
+                            "Google",
+                            (("provider", "google"),),
+                            "test",
+                        ),
+                    ),
+                ),
+            ),
         ),
-        file="/etc/valetkey/valetkey.toml",
-        ways=(),
-        edit_url="",
-        since=None,
-        linked=10_000,
     )
     google, microsoft = console.PRESETS[:2]
-    typed = {"id": "google", "name": "Google", "issuer": google.issuer}
-    choice = console.form_page("https://auth.example", None, {})
-    form = console.form_page("https://auth.example", google, typed)
     faults = (
-        MetadataError("issuer", "an https address"),
+        input_fault("issuer", "claim.link"),
         MetadataError("client_secret", "the client secret from the provider"),
     )
+    form = _provider_form(google)
     wrong = {"id": "microsoft", "name": "Microsoft", "issuer": "login"}
     return {
-        "admin_providers": ProvidersPage(rows, "/admin/providers/new"),
-        "admin_providers_deleted": ProvidersPage(rows[:1], "", deleted=True),
-        "admin_providers_none": ProvidersPage((), "/admin/providers/new"),
         "admin_provider": page,
-        "admin_provider_works": replace(page, tested=True, done="Saved."),
-        "admin_provider_failed": replace(
-            page, tested=True, fault=next(iter(FAULTS.values())), reason="status 404"
-        ),
-        "admin_provider_of_file": of_file,
-        "admin_provider_hidden": replace(page, provider=replace(provider, state="hidden")),
-        "admin_provider_new": choice,
+        "admin_provider_new": console.CHOICE,
         "admin_provider_google": form,
-        "admin_provider_wrong": console.form_page("https://auth.example", microsoft, wrong, faults),
-        "admin_provider_edit": replace(form, preset=None, etag='"1"', stale=True),
+        "admin_provider_wrong": _provider_form(microsoft, wrong, faults),
+        "admin_provider_edit": replace(form, hidden=(), etag='"1"', stale=True),
     }
+
+
+def _provider_form(
+    preset: console.Preset,
+    typed: Mapping[str, str] | None = None,
+    faults: tuple[MetadataError, ...] = (),
+) -> InputFormPage:
+    """The form for a new provider."""
+    subject = console.preset_subject("https://auth.example", preset)
+    fields = input_fields(
+        ProviderWanted,
+        console.WORDS,
+        subject.values if typed is None else typed,
+        faults,
+        choices={"kind": console.KINDS},
+        groups=console.GROUPS,
+        secrets=("client_secret",),
+    )
+    return InputFormPage(
+        console.NEW,
+        subject.back,
+        subject.above,
+        "New provider",
+        "Add provider",
+        fields,
+        note=subject.note,
+        facts=subject.facts,
+        hidden=tuple(subject.hidden),
+    )

@@ -11,16 +11,16 @@ from valetkey.authorization.operations.groups import DELETE_GROUP, REMOVE_GROUP_
 from valetkey.authorization.site.admin.confirm import ConfirmPage, Impact, Offer
 from valetkey.authorization.site.admin.groups.groups import LIST, SELECTED_GROUPS
 from valetkey.authorization.site.admin.object_page import (
-    Activity,
     Adder,
     Fact,
     ObjectPage,
+    RecentEvents,
     Related,
 )
 from valetkey.authorization.site.admin.objects import (
-    Act,
     Choice,
     Line,
+    LineButton,
     ObjectList,
     Part,
     Row,
@@ -43,8 +43,8 @@ def _ago(seconds: int) -> When:
     return When(Instant(_NOW - seconds), _NOW)
 
 
-_REMOVE = Act(f"{_PLACE}/remove?uid=1001", "Remove", "Remove %(name)s", "ada")
-_POSTS = Act(
+_REMOVE = LineButton(f"{_PLACE}/remove?uid=1001", "Remove", "Remove %(name)s", "ada")
+_POSTS = LineButton(
     f"{_PLACE}/api-roles", "Remove", "Remove the role %(name)s", "a: b", (("role", "a b"),)
 )
 OBJECT = ObjectPage(
@@ -67,7 +67,7 @@ OBJECT = ObjectPage(
     ),
     details=(Fact("Contacts", (code("ada@example.com"),)),),
     links=(("edit", "Edit group", f"{_PLACE}/edit"),),
-    ways=(
+    actions=(
         Offer("verify", "Mark as verified", f"{_PLACE}/verify"),
         Offer("delete", "Delete group", f"{_PLACE}/delete", danger=True, text="It is gone."),
     ),
@@ -110,7 +110,7 @@ OBJECT = ObjectPage(
             add_title="Register an app",
         ),
     ),
-    activity=Activity((), "/admin/events"),
+    activity=RecentEvents((), "/admin/events"),
 )
 
 
@@ -132,7 +132,7 @@ def groups_examples(
         chosen={"sort": ""},
         new_url="/admin/groups/new",
         field="group",
-        ways=SELECTED_GROUPS.offers(permissions_of(Role.OWNER)),
+        actions=SELECTED_GROUPS.offers(permissions_of(Role.OWNER)),
     )
     delete, remove = DELETE_GROUP.buttons[0], REMOVE_GROUP_MEMBER.buttons[0]
     ask = ConfirmPage(

@@ -126,7 +126,7 @@ def _usage(*, used: bool) -> UsagePage:
     dates = [day.date for day in numbers]
     return UsagePage(
         HEAD,
-        ranges("/developer/apps/web1/usage", 90, 400),
+        ranges("/developer/apps/web1/usage", 90),
         numbers,
         Chart(dates, [day.tokens for day in numbers]),
         Chart(dates, [day.people for day in numbers]),
@@ -163,7 +163,7 @@ def _finding(finding: Finding) -> FindingLine:
         finding.about,
         None if finding.last is None else When(finding.last, NOW),
         "" if finding.fix is None else finding.fix.value,
-        finding.way,
+        finding.page,
     )
 
 
@@ -172,11 +172,13 @@ _FINDINGS = tuple(
     map(
         _finding,
         (
-            Finding(FindingKind.SECRET_IN_URL, Severity.ALARM, ("…h8Qz",), _EARLIER, way="secrets"),
+            Finding(
+                FindingKind.SECRET_IN_URL, Severity.ALARM, ("…h8Qz",), _EARLIER, page="secrets"
+            ),
             Finding(FindingKind.IMPLICIT_UNUSED, Severity.WARNING, fix=Fix.DROP_IMPLICIT),
-            Finding(FindingKind.PASSWORD_USED, Severity.WARNING, last=_EARLIER, way="start"),
+            Finding(FindingKind.PASSWORD_USED, Severity.WARNING, last=_EARLIER, page="start"),
             Finding(FindingKind.PASSWORD_UNUSED, Severity.WARNING, fix=Fix.DROP_PASSWORD),
-            Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=_EARLIER, way="start"),
+            Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=_EARLIER, page="start"),
             Finding(FindingKind.PKCE_OPTIONAL, Severity.WARNING, last=NOW, fix=Fix.REQUIRE_PKCE),
             Finding(
                 FindingKind.HTTP_REDIRECT, Severity.WARNING, ("http://127.0.0.1:8000/callback",)
@@ -187,8 +189,8 @@ _FINDINGS = tuple(
                 ("files:read", "files:write"),
                 fix=Fix.REMOVE_SCOPES,
             ),
-            Finding(FindingKind.SECRET_IDLE, Severity.WARNING, ("…8c2M",), way="secrets"),
-            Finding(FindingKind.SECRET_OLD, Severity.HINT, ("…9aXw",), _EARLIER, way="secrets"),
+            Finding(FindingKind.SECRET_IDLE, Severity.WARNING, ("…8c2M",), page="secrets"),
+            Finding(FindingKind.SECRET_OLD, Severity.HINT, ("…9aXw",), _EARLIER, page="secrets"),
             Finding(FindingKind.CLASSIC_NEEDLESS, Severity.HINT, fix=Fix.MODERN_PROFILE),
             Finding(FindingKind.NO_POLICY, Severity.HINT),
             Finding(FindingKind.NO_LOGO, Severity.HINT),

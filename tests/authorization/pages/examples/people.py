@@ -6,34 +6,66 @@ from collections.abc import Mapping, Sequence
 from tests.authorization.pages.examples.account import HEADINGS, ago
 from tests.authorization.pages.examples.groups import OBJECT
 from tests.support.conditions import CONDITIONS
-from valetkey.authorization.actions.inspection.check import FAILED, UNFINISHED, Condition, Level
-from valetkey.authorization.actions.inspection.queues import MAIL_OFF
-from valetkey.authorization.actions.inspection.records import ONE_OWNER, UNPROTECTED
+from valetkey.authorization.actions.admin.permissions import permissions_of
+from valetkey.authorization.actions.admin.roles import UserWithRole
+from valetkey.authorization.actions.inspection.check import (
+    AUDIT_LOG,
+    BACKUPS,
+    DATABASE,
+    FAILED,
+    KEYS,
+    MACHINE,
+    MAIL,
+    NODES,
+    SIGN_OUT_NOTICES,
+    UNFINISHED,
+    At,
+    Condition,
+    Finding,
+    Level,
+)
+from valetkey.authorization.actions.inspection.inspector import PartState
+from valetkey.authorization.actions.inspection.machine import DATABASE_GOOD, DISK_GOOD
+from valetkey.authorization.actions.inspection.nodes import BACKUP_MADE, NODE_SEEN, NODES_RUNNING
+from valetkey.authorization.actions.inspection.queues import (
+    MAIL_OFF,
+    NOT_EXPORTED,
+    SIGN_OUT_NOTICES_GOOD,
+)
+from valetkey.authorization.actions.inspection.records import (
+    CREDENTIAL_GOOD,
+    KEYS_GOOD,
+    ONE_OWNER,
+    UNPROTECTED,
+)
 from valetkey.authorization.layout.contexts import Chart, CurrentUser, ranges
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.accounts import RoleChanged, SessionStarted
 from valetkey.authorization.model.event.grants import ConsentGiven
-from valetkey.authorization.model.user import Role
+from valetkey.authorization.model.user import Role, Uid, User
 from valetkey.authorization.operations.roles import ROLE_WORDS, ROLES
 from valetkey.authorization.operations.user_access import USER_ACCESS
 from valetkey.authorization.operations.users import USERS
 from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact
-from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow
-from valetkey.authorization.site.admin.groups.groups import Link
-from valetkey.authorization.site.admin.object_page import Activity
+from valetkey.authorization.site.admin.events.lines import ActorShown, EventRow, Link
+from valetkey.authorization.site.admin.object_page import RecentEvents
 from valetkey.authorization.site.admin.objects import ObjectList, Row, badge, since, text
 from valetkey.authorization.site.admin.overview import (
     ConsoleOverviewPage,
+    PartLine,
     finding_line,
+    part_line,
 )
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
 from valetkey.authorization.site.admin.users.owner import (
     NewOwner,
     OwnerPage,
 )
-from valetkey.authorization.site.admin.users.roles import HolderLine, RolesPage
+from valetkey.authorization.site.admin.users.roles import role_adder, roles_page
 from valetkey.authorization.site.admin.users.users import LIST, UserLine
 from valetkey.authorization.site.page import Figure, Paging
+from valetkey.authorization.webhooks.doctor import WEBHOOKS_GOOD
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
 _USER = "/admin/users/4419283746512"
@@ -97,14 +129,21 @@ _EVENTS = tuple(
         (ConsentGiven, 90_000, "self"),
     )
 )
-_ROLES = tuple((role.value, ROLE_WORDS[role]) for role in Role)
 _DAYS = [f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}" for place in range(30)]
+_OWNER = permissions_of(Role.OWNER)
+_NOW = Instant(1_800_000_000)
 _FINDINGS = (
-    finding_line(UNPROTECTED.found(count=2)),
-    finding_line(MAIL_OFF.found()),
-    finding_line(ONE_OWNER.found()),
+    finding_line(UNPROTECTED.finding(count=2), _OWNER, _NOW),
+    finding_line(MAIL_OFF.finding(), _OWNER, _NOW),
+    finding_line(ONE_OWNER.finding(), _OWNER, _NOW),
 )
 _HOURS = [f"{hour:02}:00" for hour in range(24)]
+
+
+def _good(name: str, *findings: Finding) -> PartLine:
+    return part_line(PartState(name, findings), _NOW)
+
+
 OVERVIEW = ConsoleOverviewPage(
     Figure(1_204),
     Figure(17),
@@ -113,11 +152,29 @@ OVERVIEW = ConsoleOverviewPage(
     failed=Chart(_DAYS, [(place * 31) % 7 for place in range(30)]),
     tokens=Chart(_DAYS, [(place * 7_919) % 230 + 100 for place in range(30)]),
     errors=Chart(_DAYS, [(place * 17) % 11 if place != 21 else 60 for place in range(30)]),
-    ranges=ranges("/admin", 30, 400),
-    responses=Chart(_HOURS, [(hour * 7_919) % 900 + 300 for hour in range(24)]),
-    failures=Chart(_HOURS, [3 if hour == 9 else 0 for hour in range(24)]),
-    slowest=Chart(_HOURS, [(20, 50, 20, 10)[hour % 4] for hour in range(24)]),
+    ranges=ranges("/admin", 30, (1, 7, 30)),
+    responses=Chart(_DAYS, [(place * 7_919) % 9_000 + 3_000 for place in range(30)]),
+    failures=Chart(_DAYS, [3 if place == 9 else 0 for place in range(30)]),
+    slowest=Chart(_DAYS, [(20, 50, 20, 10)[place % 4] for place in range(30)]),
     findings=_FINDINGS,
+    states=(
+        _good(DATABASE, DATABASE_GOOD.finding()),
+        _good(
+            NODES,
+            NODES_RUNNING.finding(count=2),
+            NODE_SEEN.finding(node="auth-1", version="0.2.0", at=At(Instant(_NOW - 12))),
+            NODE_SEEN.finding(node="auth-2", version="0.2.0", at=At(Instant(_NOW - 75))),
+        ),
+        _good(BACKUPS, BACKUP_MADE.finding(size="28.4", at=At(Instant(_NOW - 10_800)))),
+        _good(MACHINE, DISK_GOOD.finding(free="28.4 GiB", total="40.0 GiB", folder="/var/lib")),
+        _good(
+            KEYS, KEYS_GOOD.finding(algorithm="ES256", day="2026-12-02"), CREDENTIAL_GOOD.finding()
+        ),
+        part_line(PartState(MAIL, [MAIL_OFF.finding()]), _NOW),
+        _good(SIGN_OUT_NOTICES, SIGN_OUT_NOTICES_GOOD.finding()),
+        part_line(PartState(AUDIT_LOG, [NOT_EXPORTED.finding(name="siem", at="2026-11-20")]), _NOW),
+        _good("Webhooks", WEBHOOKS_GOOD.finding(count=3)),
+    ),
     latest=_EVENTS,
 )
 _NONE = Chart((), ())
@@ -145,13 +202,13 @@ _USERS_PAGE = ObjectList(
     links=(("import", "Import users", "/admin/users/import"),),
     new_url="/admin/users/new",
     field="uid",
-    ways=(("Disable account", _SELECTED),),
+    actions=(("Disable account", _SELECTED),),
 )
 USER = replace(
     OBJECT,
     name="Ada Lovelace",
     state=_STATES,
-    activity=Activity(_EVENTS, "/admin/events"),
+    activity=RecentEvents(_EVENTS, "/admin/events"),
 )
 OWNER = OwnerPage("/admin/owner", "/admin/owner/account", "/oauth/sign-in?to=/admin/owner", 8)
 
@@ -168,7 +225,7 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
         ends=Impact(sessions=3, apps=1) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
-            FieldShown(each.name, each.label, tuple(each.choices), "support")
+            FieldShown(each.name, each.label, tuple(each.choices), "support", each.hints)
             for each in button.fields
         ),
         hidden=(("app", "web1"),) if button.carries else (),
@@ -230,20 +287,27 @@ _VALUES = {
 
 def _overview_of(conditions: Sequence[Condition]) -> ConsoleOverviewPage:
     found = (
-        each.found(**{name: _VALUES.get(name, "7") for name in _places(each)})
+        each.finding(**{name: _VALUES.get(name, "7") for name in _places(each)})
         for each in conditions
     )
     # Without the table of daily figures, so that the page keeps to its weight.
     quiet = replace(OVERVIEW, sign_ins=_NONE, failed=_NONE, tokens=_NONE, errors=_NONE)
-    return replace(quiet, findings=tuple(finding_line(each) for each in found))
+    return replace(quiet, findings=tuple(finding_line(each, _OWNER, _NOW) for each in found))
 
 
 def people_examples() -> Mapping[str, PageContext]:
     """The pages in every state."""
+    now = Instant(1_800_000_000)
+    ada = User(Uid(17), "ada", "ada@example.com", now, "Ada", now, now, None, role=Role.OWNER)
+    long = replace(ada, uid=Uid(18), username=LONG.username, name=LONG.name, role=Role.SUPPORT)
+    disabled = replace(ada, uid=Uid(19), name=HOSTILE.name, disabled_at=now)
     holders = (
-        HolderLine(ADA, protected=True, change_url=f"{_USER}/role", me=True),
-        HolderLine(LONG, protected=False, change_url=f"{_USER}/role"),
+        UserWithRole(ada, protected=True),
+        UserWithRole(long, protected=False),
+        UserWithRole(disabled, protected=True),
     )
+    offered = (("ada", "Ada Lovelace"), ("bob", ""))
+    empty = role_adder("", (), offered, is_unknown=False)
     return {
         "admin": OVERVIEW,
         "admin_quiet": replace(
@@ -255,7 +319,10 @@ def people_examples() -> Mapping[str, PageContext]:
             failed=_NONE,
             tokens=_NONE,
             errors=_NONE,
-            responses=_NONE,
+            ranges=ranges("/admin", 1, (1, 7, 30)),
+            responses=Chart(_HOURS, [(hour * 7_919) % 900 + 300 for hour in range(24)]),
+            failures=_NONE,
+            slowest=Chart(_HOURS, [(20, 50, 20, 10)[hour % 4] for hour in range(24)]),
             findings=(),
         ),
         "admin_findings": _overview_of(_CONDITIONS[::2]),
@@ -271,17 +338,14 @@ def people_examples() -> Mapping[str, PageContext]:
         **{f"admin_act_{slug}": _act(slug) for slug in _BUTTONS},
         "admin_act_orphans": replace(_act("delete"), ends=Impact(sessions=3, apps=1, orphans=2)),
         "admin_act_hostile": _act("disable", HOSTILE),
-        "admin_roles": RolesPage("/admin/roles", holders, gives=True, roles=_ROLES),
-        "admin_roles_unknown": RolesPage(
-            "/admin/roles",
-            holders[:1],
-            gives=True,
-            roles=_ROLES,
-            person="nobdy",
-            chosen="support",
-            unknown=True,
+        "admin_roles": roles_page(holders, 17, empty),
+        "admin_roles_unknown": roles_page(
+            holders[:1], 17, role_adder("nobdy", (), offered, is_unknown=True)
         ),
-        "admin_roles_none": RolesPage("/admin/roles", (), gives=False, roles=_ROLES),
+        "admin_roles_several": roles_page(
+            holders[:1], 17, role_adder("1002", (ada, disabled), (), is_unknown=False)
+        ),
+        "admin_roles_none": roles_page((), 17, None),
         "admin_owner": OWNER,
         "admin_owner_there": replace(OWNER, over=True, has_owner=True),
         "admin_owner_wrong": replace(

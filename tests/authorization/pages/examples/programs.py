@@ -8,22 +8,29 @@ from valetkey.authorization.layout.contexts import AskingApp, When
 from valetkey.authorization.layout.render import PageContext
 from valetkey.authorization.model.event.accounts import SessionStarted
 from valetkey.authorization.model.event.grants import ClientChanged
+from valetkey.authorization.model.user import ApiToken, Uid
+from valetkey.authorization.operations.tokens import END_TOKEN, TokenWanted
+from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.events.events import (
     EventQuery,
     EventsPage,
     ExportPage,
     RefusalFacts,
 )
-from valetkey.authorization.site.admin.events.lines import NONE, ActorShown, EventRow
-from valetkey.authorization.site.admin.groups.groups import Link
+from valetkey.authorization.site.admin.events.lines import NONE, ActorShown, EventRow, Link
+from valetkey.authorization.site.admin.input_fields import Faults, input_fields
+from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.objects import ObjectList
 from valetkey.authorization.site.admin.saved_filters import SavedLine, SavedPart
 from valetkey.authorization.site.admin.server.api import explained, operation_page
 from valetkey.authorization.site.admin.server.tokens import (
+    LIST,
     PERMISSION_WORDS,
-    NewTokenPage,
-    TokenLine,
-    TokensPage,
+    WORDS,
     token_made_page,
+    token_page,
+    token_row,
 )
 from valetkey.authorization.site.page import Figure, Paging
 from valetkey.kernel.moment import Instant
@@ -128,55 +135,69 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
 
 def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     """Tokens, and the page of the API."""
-    line = TokenLine(
+    token = ApiToken(
         "at_1",
+        Uid(1001),
         "Nightly report",
-        "ada",
-        "/admin/users/1001",
-        ("read",),
-        _ago(40_000),
-        _ago(-7_776_000),
-        _ago(300),
-        True,
-        "/admin/tokens/at_1/end",
+        frozenset({"read"}),
+        Instant(_NOW - 40_000),
+        Instant(_NOW + 7_776_000),
+        Instant(_NOW - 300),
     )
-    page = TokensPage((line,), "/admin/tokens/new", "/admin/api/v1/")
-    new = NewTokenPage(
-        "/admin/tokens/new",
-        "/admin/tokens",
-        tuple((each.value, words) for each, words in PERMISSION_WORDS.items()),
-        chosen=(Permission.READ.value,),
+    odd = replace(
+        token,
+        name=hostile.name,
+        permissions=frozenset(each.value for each in Permission),
+        last_used_at=None,
+    )
+    ended = replace(token, name="Old import", ended_at=Instant(_NOW - 60))
+    revoke = tuple(
+        Offer(each.slug, each.title, "/admin/tokens/at_1/end", each.danger, each.text)
+        for each in END_TOKEN.buttons
+    )
+
+    def form(values: Mapping[str, str], faults: Faults = ()) -> InputFormPage:
+        choices = tuple((each.value, words) for each, words in PERMISSION_WORDS.items())
+        fields = input_fields(
+            TokenWanted,
+            WORDS,
+            values,
+            faults,
+            choices={"permissions": choices},
+            durations=("lifetime",),
+        )
+        return InputFormPage(
+            "/admin/tokens/new", LIST.address, "API tokens", "New token", "Create token", fields
+        )
+
+    page = ObjectList(
+        LIST.address,
+        LIST.words,
+        (token_row(token, "ada", _NOW),),
+        tuple((title, None) for title, _ in LIST.columns),
+        new_url=LIST.new_url,
+        links=(("api", "Admin API", "/admin/api/v1/"),),
     )
     return {
         "admin_tokens": page,
         "admin_tokens_many": replace(
             page,
-            listed=(
-                line,
-                replace(
-                    line,
-                    name=hostile.name,
-                    permissions=tuple(each.value for each in Permission),
-                    last_used=None,
-                ),
-                replace(line, name="Old import", works=False, end_url=""),
-            ),
+            rows=tuple(token_row(each, "ada", _NOW) for each in (token, odd, ended)),
             paging=Paging(next="/admin/tokens?after=1.x", total=Figure(53)),
             done="Token revoked.",
         ),
-        "admin_tokens_none": replace(page, listed=()),
-        "admin_tokens_new": new,
-        "admin_tokens_wrong": replace(
-            new,
-            name=hostile.name,
-            chosen=(),
-            days="900",
-            faults=(
-                ("name", "Enter a name of at most 80 visible characters."),
-                ("lifetime", "Enter a number of days from 1 to 365."),
-                ("permissions", "Choose at least one."),
+        "admin_tokens_none": replace(page, rows=()),
+        "admin_tokens_new": form({"lifetime": "7776000", "permissions": "read"}),
+        "admin_tokens_wrong": form(
+            {"name": hostile.name, "lifetime": "77760000"},
+            (
+                MetadataError("name", ""),
+                MetadataError("lifetime", ""),
+                input_fault("permissions", "length.none"),
             ),
         ),
+        "admin_token": token_page(token, "ada", _NOW, revoke),
+        "admin_token_ended": token_page(replace(odd, ended_at=_NOW), "", _NOW),
         "admin_tokens_made": token_made_page(
             "Nightly report",
             _TOKEN,

@@ -1,6 +1,7 @@
 """One example of every page of administration about things, and those hardest to lay out."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from tests.authorization.pages.examples.apis import apis_examples
 from tests.authorization.pages.examples.claims import claims_examples
@@ -10,40 +11,41 @@ from tests.authorization.pages.examples.programs import log_examples, programs_e
 from tests.authorization.pages.examples.signals import signals_examples
 from tests.authorization.pages.examples.webhooks import webhooks_examples
 from valetkey.authorization.actions.admin.search import Match
+from valetkey.authorization.actions.admin.server import EmailQueueSummary
 from valetkey.authorization.features import AREAS
-from valetkey.authorization.layout.contexts import AskingApp, When
+from valetkey.authorization.layout.contexts import AskingApp
 from valetkey.authorization.layout.render import PageContext
-from valetkey.authorization.model.email import EmailKind
+from valetkey.authorization.model.event.event import CLI
 from valetkey.authorization.operations.server import ROTATE_KEYS, WITHDRAW_KEY
+from valetkey.authorization.operations.server_records import InvitationShown
 from valetkey.authorization.site.admin.clients.client import (
     secret_page,
 )
 from valetkey.authorization.site.admin.clients.clients import (
     SELECTED_APPS,
 )
-from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact
+from valetkey.authorization.site.admin.confirm import ConfirmPage, FieldShown, Impact, Offer
+from valetkey.authorization.site.admin.object_page import ObjectPage, RecentEvents
+from valetkey.authorization.site.admin.objects import ObjectList
 from valetkey.authorization.site.admin.selected import SelectedEntry, SelectedPage
 from valetkey.authorization.site.admin.server.brand import brand_form
-from valetkey.authorization.site.admin.server.keys import (
-    KeyLine,
-    KeysOfAlgorithm,
-    KeysPage,
-)
+from valetkey.authorization.site.admin.server.keys import key_list, key_page
 from valetkey.authorization.site.admin.server.registration import (
-    InitialAccessTokenLine,
-    RegistrationPage,
     invitation_page,
+    registration_page,
 )
 from valetkey.authorization.site.admin.server.setting_form import line_of
 from valetkey.authorization.site.admin.server.settings import (
-    EmailLine,
-    MailPage,
     ServerSettingsPage,
     SettingGroup,
+    mail_page,
 )
 from valetkey.authorization.site.page import Figure
 from valetkey.authorization.site.search import ResultGroup, SearchPage
-from valetkey.config.sections.people import BrandField, BrandSettings
+from valetkey.authorization.storage.records import EventRecord
+from valetkey.authorization.storage.signing_keys import SigningKeyRecord
+from valetkey.config.sections.people import BrandField, BrandSettings, MailSettings
+from valetkey.config.settings import RegistrationMode
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 
@@ -52,10 +54,6 @@ _SECRET = "vk_cs_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _KID = "aLK10lrmv1k2f-suxsIlNQssqmEt0DuRsaoJoQNh8Bg"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
 _BUTTONS = {b.slug: b for o in AREAS["clients"] for b in o.buttons}
-
-
-def _ago(seconds: int) -> When:
-    return When(Instant(_NOW - seconds), _NOW)
 
 
 def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage:
@@ -145,66 +143,79 @@ def _clients(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     }
 
 
-_KEYS = tuple(
-    KeyLine(
-        kid=_KID,
-        state=state,
-        made=_ago(made),
-        signs_from=_ago(starts),
-        signs_until=_ago(3_600) if state == "retiring" else None,
-        published_until=_ago(-86_400) if state == "retiring" else None,
-        withdraw_url=f"/admin/keys/{_KID}/withdraw",
+def _key(algorithm: str, starts: int, ends: int | None = None) -> SigningKeyRecord:
+    retires, removed = (None, None) if ends is None else (_NOW + ends, _NOW + ends + 90_000)
+    return SigningKeyRecord(
+        _KID,
+        "tokens",
+        algorithm,
+        1,
+        "{}",
+        "",
+        Instant(_NOW + starts - 86_400),
+        Instant(_NOW + starts),
+        None if retires is None else Instant(retires),
+        None if removed is None else Instant(removed),
     )
-    for state, made, starts in (
-        ("next", 86_400, -80 * 86_400),
-        ("current", 11 * 86_400, 10 * 86_400),
-        ("retiring", 101 * 86_400, 100 * 86_400),
-    )
+
+
+_KEYS = (
+    _key("ES256", -100 * 86_400, -3_600),
+    _key("ES256", -10 * 86_400),
+    _key("ES256", 80 * 86_400),
 )
+
+
+def _key_list(keys: Sequence[SigningKeyRecord], done: str = "", *, may: bool = True) -> ObjectList:
+    return key_list(keys, _NOW, 90 * 86_400, 86_400, may=may, done=done)
+
+
+def _key_pages(hostile: AskingApp) -> Mapping[str, ObjectPage]:
+    button = WITHDRAW_KEY.buttons[0]
+    act = Offer(button.slug, button.title, f"/admin/keys/{_KID}/withdraw", True, button.text)
+    retiring, current, following = _KEYS
+    return {
+        "admin_key": key_page(current, _NOW, (act,), RecentEvents((), "/admin/events"), may=True),
+        "admin_key_next": key_page(following, _NOW, (act,), RecentEvents(()), may=True),
+        "admin_key_retiring": key_page(replace(retiring, kid=hostile.name), _NOW),
+    }
+
+
+def _mail(
+    transport: str = "smtp",
+    tested: str = "",
+    waiting: int = 2,
+    *,
+    listed: bool = True,
+    may_test: bool = True,
+) -> ObjectPage:
+    """The email queue, with emails of a kind that this version does not know."""
+
+    def event(kind: str, attempts: int, ago: int, because: str = "") -> EventRecord:
+        data = json.dumps({"kind": kind, "attempts": attempts, "because": because})
+        return EventRecord(
+            f"ev_{ago}", Instant(_NOW - ago), "mail", None, None, None, data, CLI, None
+        )
+
+    sent = [event("verify_email", 1, 300), event("password_reset", 3, 86_000), event("<i>", 1, 9)]
+    given_up = [event("new_device", 12, 9_000, "recipient rejected with 550")]
+    return mail_page(
+        EmailQueueSummary(waiting, sent if listed else [], given_up if listed else []),
+        MailSettings(host="smtp.example.com", from_address="accounts@example.com"),
+        transport,
+        "ada@example.com",
+        _NOW,
+        tested,
+        may_test=may_test,
+    )
 
 
 def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
     rotate, withdraw = ROTATE_KEYS.buttons[0], WITHDRAW_KEY.buttons[0]
-    keys = KeysPage((KeysOfAlgorithm("ES256", _KEYS),), 90, 24, "/admin/keys/rotate")
-    mail = MailPage(
-        "/admin/mail",
-        "smtp",
-        "smtp.example.com",
-        "accounts@example.com",
-        "ada@example.com",
-        2,
-        (
-            EmailLine("verify_email", EmailKind.VERIFY_EMAIL.label, _ago(300), 1),
-            EmailLine("password_reset", EmailKind.PASSWORD_RESET.label, _ago(86_000), 3),
-        ),
-        (
-            EmailLine(
-                "new_device",
-                EmailKind.NEW_DEVICE.label,
-                _ago(9_000),
-                12,
-                "recipient rejected with 550",
-            ),
-        ),
-    )
-    registration = RegistrationPage(
-        action="/admin/registration",
-        mode="token",
-        people="verified",
-        people_setting="portal.who",
-        unused_days=30,
-        apps_url="/admin/clients?origin=self",
-        invitations=(
-            InitialAccessTokenLine(
-                "in_1",
-                "The printing team",
-                19,
-                _ago(7_200),
-                _ago(-2_592_000),
-                "/admin/registration/invitations/in_1/withdraw",
-            ),
-            InitialAccessTokenLine("in_2", hostile.name, 1, _ago(90_000), _ago(-86_400), ""),
-        ),
+    mail = _mail()
+    invitations = (
+        InvitationShown("in_1", "The printing team", 19, _NOW - 7_200, _NOW + 2_592_000),
+        InvitationShown("in_2", hostile.name, 1, _NOW - 90_000, _NOW + 86_400),
     )
     lines = tuple(
         line_of(replace(each, changeable=True), may=True)
@@ -225,13 +236,10 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
     typed = {each.value: value for each, value in said.items()}
     brand = brand_form(said, typed, base, {}, is_preview=True)
     return {
-        "admin_keys": keys,
-        "admin_keys_many": replace(
-            keys,
-            algorithms=(KeysOfAlgorithm("ES256", _KEYS), KeysOfAlgorithm("RS256", _KEYS[:2])),
-            done="Keys rotated.",
-        ),
-        "admin_keys_none": replace(keys, algorithms=(), rotate_url="", done="Key withdrawn."),
+        "admin_keys": _key_list(_KEYS),
+        "admin_keys_many": _key_list((*_KEYS, _key("RS256", -86_400)), "Keys rotated."),
+        "admin_keys_none": _key_list((), "Key withdrawn.", may=False),
+        **_key_pages(hostile),
         "admin_keys_rotate": ConfirmPage(
             "/admin/keys/rotate",
             "/admin/keys",
@@ -258,32 +266,22 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             consequences=tuple(withdraw.consequences),
         ),
         "admin_mail": mail,
-        "admin_mail_tested": replace(mail, tested="queued", waiting=1, sent=(), given_up=()),
-        "admin_mail_refused": replace(
-            mail,
-            transport="mailbox",
-            sent=(EmailLine("<i>", "", _ago(9), 1),),
-            may_test=False,
-            tested="refused",
+        "admin_mail_tested": _mail(tested="queued", waiting=1, listed=False),
+        "admin_mail_refused": _mail("mailbox", tested="refused", may_test=False),
+        "admin_mail_off": _mail("off"),
+        "admin_registration": registration_page(
+            RegistrationMode.TOKEN, "verified", "portal.who", 2_592_000, invitations, _NOW, may=True
         ),
-        "admin_mail_off": replace(mail, transport="off"),
-        "admin_registration": registration,
-        "admin_registration_wrong": replace(
-            registration,
-            mode="off",
-            people="nobody",
-            invitations=(),
-            note=hostile.name,
-            uses="0",
-            faults=(
-                ("uses", "Enter a number from 1 to 1,000,000."),
-                ("lifetime", "Enter a number of days from 1 to 3650."),
-            ),
+        "admin_registration_open": registration_page(
+            RegistrationMode.OPEN,
+            "",
+            "",
+            86_400,
+            (),
+            _NOW,
+            may=False,
+            done="Invitation withdrawn. Apps registered with it are not affected.",
         ),
-        "admin_registration_open": replace(
-            registration, mode="open", people="everybody", may_invite=False, withdrawn=True
-        ),
-        "admin_registration_invited": replace(registration, people="invited"),
         "admin_invitation": invitation_page(
             _SECRET.replace("cs", "in"),
             "https://auth.example/oauth/register",
@@ -294,6 +292,8 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             (section, replace(section, slug="email", title="Email", settings=emails)),
             "/etc/valetkey.toml",
             "/admin/settings/brand",
+            node_files=("/etc/valetkey.toml", "/var/lib/valetkey/valetkey.keyring"),
+            on_sqlite=True,
         ),
         "admin_settings_found": ServerSettingsPage((section,), "", "", text="token"),
         "admin_settings_none": ServerSettingsPage((), "", "", text=hostile.name),

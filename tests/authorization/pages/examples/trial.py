@@ -104,7 +104,9 @@ def _quickstart(chosen: str, *, missing: bool = False) -> QuickstartPage:
     )
     quickstarts = Quickstarts(ISSUER, "", (Algorithm.RS256,), bytes)
     lines = choice_lines(HEAD.at("quickstart"), quickstarts.choices_of(client), chosen)
-    return QuickstartPage(HEAD, ISSUER, _ADDRESSES, lines, quickstarts.of(client, chosen), "/v2/")
+    return QuickstartPage(
+        HEAD, ISSUER, _ADDRESSES, lines, quickstarts.quickstart(client, chosen), "/v2/"
+    )
 
 
 _ADDRESSES = (("Token endpoint", f"{ISSUER}/oauth/token"),)

@@ -10,125 +10,83 @@ from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.site.admin.input_form import InputFormPage
-from valetkey.authorization.webhooks.model import WebhookWanted
-from valetkey.authorization.webhooks.pages import (
-    BUTTONS,
-    CONSOLE,
-    AttemptLine,
-    WebhookPage,
-    WebhookRow,
-    WebhooksPage,
-    of_team,
-    secret_page,
+from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
+from valetkey.authorization.site.admin.objects import (
+    Line,
+    LineButton,
+    ListWords,
+    ObjectList,
+    Part,
+    Row,
+    badge,
+    code,
+    since,
+    text,
+    words,
 )
+from valetkey.authorization.webhooks.model import WebhookWanted
+from valetkey.authorization.webhooks.pages import BUTTONS, CONSOLE, of_team, secret_page
 from valetkey.kernel.replace import replace
 
 _OF_TEAM = of_team(FRAME)
 _ONE = "/admin/webhooks/wh_1"
-_ROW = WebhookRow(
-    "https://crm.example.com/hooks/users",
-    _ONE,
-    "Mirror of the users",
-    ("user.disabled", "user.removed"),
-    "on",
-)
-_ATTEMPT = AttemptLine(
-    ago(40),
-    "user.disabled",
-    "ev_AGkvY2wN8jBqcf0a2kQ3Zw",
-    1,
-    "204",
-    accepted=True,
-    milliseconds=38,
-    excerpt="",
-    replay_url=f"{_ONE}/replay?event=ev_1",
-)
-_PAGE = WebhookPage(
-    frame=CONSOLE.frame,
-    app=None,
-    back=CONSOLE.path,
-    row=_ROW,
-    webhook_id="wh_AGkvY2wN8jBqcf0a2kQ3Zw",
-    because="",
-    created=ago(900_000),
-    disabled=None,
-    failing=None,
-    failures=0,
-    waiting=0,
-    ways=tuple(
-        Offer(slug, each.button.title, f"{_ONE}/{slug}", each.button.danger)
-        for slug, each in BUTTONS.by_slug.items()
-        if slug not in {"enable", "replay"}
-    ),
-    edit_url=f"{_ONE}/edit",
-    attempts=(
-        _ATTEMPT,
-        replace(
-            _ATTEMPT,
-            outcome="503",
-            accepted=False,
-            milliseconds=5_000,
-            excerpt="upstream timed out",
-        ),
-        replace(_ATTEMPT, name="webhook.test", replay_url=""),
-    ),
-    done=BUTTONS.done("test"),
-)
+_URL = "https://crm.example.com/hooks/users"
 
 
 def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """All of them."""
-    rows = (
-        _ROW,
-        replace(_ROW, url="https://siem.example.com/", description="", events=(), state="failing"),
-        replace(_ROW, url="https://old.example.com/…", state="fault"),
-        replace(_ROW, state="disabled"),
-    )
-    page = WebhooksPage(
-        CONSOLE.frame, None, rows, 20, full=False, new_url="/admin/webhooks/new", deleted=False
-    )
-    empty = replace(page, listed=(), deleted=True)
-    failing = replace(
-        _PAGE,
-        row=replace(_ROW, events=(), state="failing"),
-        failing=ago(5_000),
-        failures=12,
-        waiting=48_210,
-        done="",
-    )
     of_app = _OF_TEAM.path.replace("{client_id}", HEAD.client_id)
-    portal = replace(
-        failing,
+    parts = (badge("Failing", "alarm"),), (Part("number", count=2),)
+    page = ObjectList(
+        of_app,
+        ListWords("Webhooks, oldest first", "New webhook", "No webhooks yet", "Signed."),
+        (
+            Row("wh_1", _URL, _ONE, parts, (text("Mirror of the users"),)),
+            Row("wh_2", f"https://x.example/{'x' * 480}", _ONE, parts, (text(hostile.name),)),
+        ),
+        (("Address", None), ("State", None), ("Events", None)),
+        notes=(words("There are %(count)s webhooks, the maximum.", count=5),),
         frame=_OF_TEAM.frame,
         app=HEAD,
-        back=of_app,
-        row=replace(_ROW, state="fault", events=("consent.withdrawn",)),
-        because="undelivered",
-        disabled=ago(60),
     )
+    lines = [
+        Line(
+            text(name),
+            (badge("503", "alarm"),),
+            (
+                since(ago(40)),
+                words("attempt %(number)s, %(count)s ms", number=2, count=5_000),
+                code("ev_AGkvY2wN8jBqcf0a2kQ3Zw"),
+                text(hostile.name),
+            ),
+            LineButton(f"{_ONE}/replay?event=ev_1", "Send again", "Send again: %(name)s", "ev_1"),
+        )
+        for name in ("consent.given", long.name)
+    ]
     secret = secret_page(
         CONSOLE.frame, None, _ONE, "https://crm.example.com/…", "whsec_" + "x" * 44, rotated=True
     )
+    one = ObjectPage(
+        CONSOLE.path,
+        "Webhooks",
+        _URL,
+        state=(badge("Disabled: receiver failed", "alarm"),),
+        notes=(Part("words", "Fix it, then enable the webhook.", tone="alarm"),),
+        figures=(("Waiting messages", 48_210), ("Failures in a row", 12)),
+        facts=(Fact("Events", (code("consent.given"), code("consent.withdrawn"))),),
+        actions=tuple(
+            Offer(slug, each.button.title, f"{_ONE}/{slug}", each.button.danger)
+            for slug, each in BUTTONS.by_slug.items()
+            if slug != "replay"
+        ),
+        related=(Related("attempts", "Delivery log", tuple(lines)),),
+    )
     return {
-        "admin_webhooks": page,
-        "admin_webhooks_none": empty,
-        "admin_webhooks_full": replace(page, full=True, new_url=""),
-        "admin_webhook": _PAGE,
-        "admin_webhook_failing": failing,
-        "admin_webhook_hostile": replace(
-            _PAGE,
-            row=replace(_ROW, url=f"https://x.example/{'x' * 480}", description=hostile.name),
-            attempts=(replace(_ATTEMPT, name=long.name, excerpt=hostile.name),),
-        ),
-        "admin_webhook_gone": replace(failing, because="gone", attempts=(), ways=(), edit_url=""),
         "admin_webhook_secret": secret,
-        "developer_webhooks": replace(
-            page, frame=_OF_TEAM.frame, app=HEAD, new_url=f"{of_app}/new", listed=rows[:1]
-        ),
-        "developer_webhooks_none": replace(empty, frame=_OF_TEAM.frame, app=HEAD, deleted=False),
-        "developer_webhook_disabled": portal,
-        "developer_webhook_full": replace(portal, because="full"),
-        "developer_webhook_operator": replace(portal, because="operator"),
+        "developer_webhooks": page,
+        "developer_webhooks_none": replace(page, rows=(), notes=(), new_url=f"{of_app}/new"),
+        "admin_webhook": one,
+        "developer_webhook": replace(one, frame=_OF_TEAM.frame, app=HEAD),
         "developer_webhook_secret": replace(secret, frame=_OF_TEAM.frame, app=HEAD, after=()),
         "developer_webhook_form": _form(of_app),
     }

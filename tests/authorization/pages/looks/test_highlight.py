@@ -25,7 +25,9 @@ from valetkey.authorization.portal.rules.quickstart import STACKS
         ("curl", "export", {}),
     ],
 )
-def test_kinds(name: str, text: str, kinds: dict[str, str]) -> None:
+def test_words_are_marked_by_the_syntax_of_the_file(
+    name: str, text: str, kinds: dict[str, str]
+) -> None:
     assert {kind: part for kind, part in highlighted(text, name) if kind} == kinds
 
 

@@ -93,7 +93,8 @@ def test_an_axis_ends_at_a_round_number(most: int, ticks: tuple[int, ...]) -> No
 def test_only_the_ranges_that_are_offered_can_be_chosen() -> None:
     said = ("7", "365", "8", "-7", None)
     assert [chosen_range(text, 30) for text in said] == [7, 365, 30, 30, 30]
-    assert [(each.days, each.url) for each in ranges("/u", 7, 90)] == [
+    assert [chosen_range(text, 30, (1, 30)) for text in ("1", "7")] == [1, 30]
+    assert [(each.days, each.url) for each in ranges("/u", 7, (7, 30, 90))] == [
         (7, "/u?days=7"), (30, "/u?days=30"), (90, "/u?days=90"),
     ]  # fmt: skip
 

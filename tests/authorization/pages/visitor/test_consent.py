@@ -18,7 +18,7 @@ def _boxes(reading: Reading) -> list[Element]:
     return [e for e in reading.all("input") if e.attributes.get("type") == "checkbox"]
 
 
-def test_has_the_names_that_automation_relies_on() -> None:
+def test_page_has_the_names_that_automation_relies_on() -> None:
     reading = _read(consent())
 
     for decision in ("allow", "deny"):
@@ -38,7 +38,7 @@ def test_pressing_enter_in_a_box_denies() -> None:
     assert next(reading.inside(form, "button")).attributes["id"] == "deny"
 
 
-def test_gives_a_box_to_what_is_optional_alone() -> None:
+def test_page_gives_a_box_to_what_is_optional_alone() -> None:
     reading = _read(consent(scopes=scopes(4, required=2)))
 
     assert [box.attributes["value"] for box in _boxes(reading)] == ["notes:write", "files:read"]
@@ -46,7 +46,7 @@ def test_gives_a_box_to_what_is_optional_alone() -> None:
     assert reading.the("fieldset").text.count("always required") == 2
 
 
-def test_remembers_the_boxes_that_were_cleared() -> None:
+def test_page_remembers_the_boxes_that_were_cleared() -> None:
     reading = _read(consent(scopes=scopes(3, chosen=False), nothing_chosen=True))
 
     assert not any("checked" in box.attributes for box in _boxes(reading))
@@ -61,7 +61,7 @@ def test_self_registered_app_is_shown_as_unchecked() -> None:
     assert "has not been reviewed" not in _read(consent()).the("main").text
 
 
-def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
+def test_page_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
     text = _read(consent(scopes=scopes(12))).the("main").text
 
     assert "This app wants to" in text
@@ -69,7 +69,7 @@ def test_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
     assert "notes:read" not in text
 
 
-def test_says_who_asks_whom_and_where_the_answer_goes() -> None:
+def test_page_says_who_asks_whom_and_where_the_answer_goes() -> None:
     reading = _read(consent())
 
     assert reading.the("h1").text == "Notes Printer wants to use your Valetkey account"
@@ -77,7 +77,7 @@ def test_says_who_asks_whom_and_where_the_answer_goes() -> None:
     assert "You will be redirected to app.example." in reading.the("main").text
 
 
-def test_says_that_an_app_is_not_verified() -> None:
+def test_page_says_that_an_app_is_not_verified() -> None:
     text = _read(consent(HOSTILE)).the("main").text
 
     assert "Not verified by Valetkey" in text
@@ -87,18 +87,18 @@ def test_says_that_an_app_is_not_verified() -> None:
     ("lasts", "said"),
     [(3_600, "1 hour"), (86_400, "24 hours"), (2_592_000, "30 days"), (15_552_000, "180 days")],
 )
-def test_says_how_long_access_lasts(lasts: int, said: str) -> None:
+def test_page_says_how_long_access_lasts(lasts: int, said: str) -> None:
     assert f"This access lasts at most {said}." in _read(consent(lasts=lasts)).the("main").text
 
 
-def test_says_where_access_can_be_ended() -> None:
+def test_page_says_where_access_can_be_ended() -> None:
     reading = _read(consent(account_url="/account/applications"))
 
     assert "You can revoke it at any time in your account. You will" in reading.the("main").text
     assert "/account/applications" in [a.attributes["href"] for a in reading.all("a")]
 
 
-def test_says_what_the_app_changed() -> None:
+def test_page_says_what_the_app_changed() -> None:
     changes = (
         ChangeShown(ChangedPart.NAME, "Old Printer"),
         ChangeShown(ChangedPart.LOGO),

@@ -54,7 +54,7 @@ _CODE = ("authorization_code",)
         replace(_OWN, default_scopes=("read",), required_scopes=("read",)),
     ],
 )
-def test_what_may_be_registered(metadata: ClientMetadata) -> None:
+def test_valid_client_metadata_is_registered(metadata: ClientMetadata) -> None:
     assert _RULES.faults(metadata) == ()
 
 
@@ -123,7 +123,7 @@ def test_what_may_be_registered(metadata: ClientMetadata) -> None:
         (replace(_GOOD, name="", scopes=("x",), profile="y"), ["name", "profile", "scopes/0"]),
     ],
 )
-def test_what_may_not_and_what_is_said_about_it(
+def test_invalid_client_metadata_is_refused_with_its_fields(
     metadata: ClientMetadata, fields: list[str]
 ) -> None:
     faults = _RULES.faults(metadata)

@@ -4,8 +4,13 @@ import inspect
 import re
 
 from valetkey.authorization.protocol.register import self_registration
-from valetkey.authorization.protocol.register.faults import FAULTS, REDIRECT_URI, fault, refused_uri
-from valetkey.authorization.site.app_form.form import Sentence, by_field, sentence
+from valetkey.authorization.protocol.register.faults import (
+    FAULTS,
+    REDIRECT_URI,
+    SENTENCES,
+    fault,
+    refused_uri,
+)
 from valetkey.kernel import url
 from valetkey.kernel.refusal import Refused
 
@@ -28,8 +33,7 @@ def test_the_sentence_is_filled_with_the_values_of_the_text() -> None:
         assert set(_PLACES.findall(text.sentence)) <= set(_PLACES.findall(text.detail)), code
     found = fault("name", "name.length", least=1, most=80)
     assert found.detail == "1 to 80 printable characters"
-    shown = sentence(found)
-    assert shown.text % shown.values == "Enter a name of at most 80 visible characters."
+    assert SENTENCES[found.code] % found.values == "Enter a name of at most 80 visible characters."
 
 
 def test_a_refused_address_has_its_sentence_beside_its_row() -> None:
@@ -40,4 +44,4 @@ def test_a_refused_address_has_its_sentence_beside_its_row() -> None:
     else:
         raise AssertionError
     assert found.detail.startswith("this redirect URI cannot be used: wildcards")
-    assert by_field([found]) == {"redirect_uris/0": Sentence(REDIRECT_URI["redirect_uri.wildcard"])}
+    assert SENTENCES[found.code] == REDIRECT_URI["redirect_uri.wildcard"]

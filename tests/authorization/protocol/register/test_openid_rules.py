@@ -89,7 +89,7 @@ def _with(metadata: ClientMetadata, **said: Any) -> ClientMetadata:
         _with(_GOOD, client_uri="https://app.example/", contacts=("ada@app.example",)),
     ],
 )
-def test_what_may_be_registered(metadata: ClientMetadata) -> None:
+def test_valid_openid_metadata_is_registered(metadata: ClientMetadata) -> None:
     assert _RULES.faults(metadata) == ()
 
 
@@ -244,7 +244,7 @@ def test_what_may_be_registered(metadata: ClientMetadata) -> None:
         (_with(_GOOD, contacts=("a@b",) * 11), ["contacts", "contacts/10"]),
     ],
 )
-def test_what_may_not_and_what_is_said_about_it(
+def test_invalid_openid_metadata_is_refused_with_its_fields(
     metadata: ClientMetadata, fields: list[str]
 ) -> None:
     faults = _RULES.faults(metadata)
@@ -295,7 +295,7 @@ def test_http_is_for_networks_that_the_operator_lists() -> None:
         assert (faults == ()) is fine, uri
 
 
-def test_what_follows_is_filled_in() -> None:
+def test_defaults_of_openid_metadata_are_filled_in() -> None:
     said = _with(_GOOD, id_token_encrypted_response_alg="ECDH-ES", subject_type="pairwise")
     assert said.completed.id_token_encrypted_response_enc == "A128CBC-HS256"
     assert said.completed.userinfo_encrypted_response_enc == ""

@@ -107,7 +107,7 @@ def tell(database: str, story: Callable[[Log], Awaitable[None]]) -> None:
 
 
 def _kinds(verdict: VerificationResult) -> dict[str, FaultKind]:
-    return {fault.what: fault.kind for fault in verdict.faults}
+    return {fault.record_id: fault.kind for fault in verdict.faults}
 
 
 def test_every_event_is_in_one_chain_and_each_tampering_is_named(database: str) -> None:
@@ -175,7 +175,7 @@ def test_forged_and_missing_blocks_and_cut_end_are_seen(tmp_path: Path) -> None:
             hash=forged.hash,
             signature=forged.signature,
         )
-        assert [(f.kind, f.what) for f in (await log.verify()).faults] == [
+        assert [(f.kind, f.record_id) for f in (await log.verify()).faults] == [
             (FaultKind.BLOCK, "2"),
             (FaultKind.BLOCK, "3"),
         ]
@@ -229,7 +229,10 @@ def test_retention_of_unknown_or_longer_kind_is_refused() -> None:
         with pytest.raises(OperatorError):
             retention(days(100), wrong)
     narrow = retention(days(9), {"mail.given_up": days(2), "mail": days(3)})
-    assert (narrow.of("mail.given_up"), narrow.of("mail.dispatched")) == (days(2), days(3))
+    assert (narrow.lifetime_of("mail.given_up"), narrow.lifetime_of("mail.dispatched")) == (
+        days(2),
+        days(3),
+    )
 
 
 # A process that writes and chains as fast as it can, telling each acknowledged event.

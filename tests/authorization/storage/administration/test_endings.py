@@ -19,14 +19,14 @@ def _ending(number: int) -> LoggedRevocation:
 
 def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> None:
     file = tmp_path / "endings"
-    RevocationLog(file).note([_ending(1), _ending(2)])
+    RevocationLog(file).append([_ending(1), _ending(2)])
     whole = file.read_bytes()
     cut_off = range(len(whole.rstrip().rpartition(b"\n")[0]) + 1, len(whole))
     for length in cut_off:
         file.write_bytes(whole[:length])
         again = RevocationLog(file)
         assert again.all == [_ending(1)]
-        again.note([_ending(2), _ending(3)])
+        again.append([_ending(2), _ending(3)])
         assert RevocationLog(file).all == [_ending(1), _ending(2), _ending(3)]
 
 

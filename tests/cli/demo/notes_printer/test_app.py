@@ -73,7 +73,7 @@ def test_authorization_requests_have_fresh_state_and_pkce() -> None:
         assert not verifiers & {*one.values(), *other.values()}
 
 
-def test_its_cookie_is_kept_from_scripts_and_other_sites() -> None:
+def test_cookie_is_kept_from_scripts_and_other_sites() -> None:
     with running() as app:
         tab = Tab(app)
         tab.ask("/")
@@ -85,7 +85,7 @@ def test_its_cookie_is_kept_from_scripts_and_other_sites() -> None:
         assert tab.cookie == f"notes_printer={cookie.value}"
 
 
-def test_a_cookie_that_it_did_not_give_is_replaced() -> None:
+def test_cookie_that_the_app_did_not_set_is_replaced() -> None:
     with running() as app:
         tab = Tab(app)
         tab.cookie = "notes_printer=chosen-by-somebody"
@@ -106,7 +106,7 @@ def test_a_cookie_that_it_did_not_give_is_replaced() -> None:
         ({}, "cannot be reached"),
     ],
 )
-def test_an_answer_that_is_not_for_it_is_not_taken(change: dict[str, str], said: str) -> None:
+def test_invalid_callback_is_refused(change: dict[str, str], said: str) -> None:
     with running() as app:
         tab = Tab(app)
         asked = tab.sent_away()
@@ -136,7 +136,7 @@ def test_foreign_response_is_rejected() -> None:
         assert "does not belong to this browser" in body
 
 
-def test_there_is_nothing_elsewhere() -> None:
+def test_unknown_path_is_not_found() -> None:
     with running() as app:
         assert Tab(app).ask("/favicon.ico")[0] == 404
 

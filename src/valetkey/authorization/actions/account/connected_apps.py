@@ -142,7 +142,7 @@ def remember_consent(
     tx: Transaction,
     before: Consent | None,
     given: Consent,
-    asked: Scope,
+    requested: Scope,
     asked_claims: Collection[str] = (),
 ) -> str:
     """Store what the user allowed, out of what was requested. Return the id of the consent.
@@ -153,9 +153,9 @@ def remember_consent(
     """
     scope, claims = given.scope, given.claims
     if before is not None and before.appearance == given.appearance:
-        refused = [unqualified(name) for name in asked - scope]
+        refused = [unqualified(name) for name in requested - scope]
         closed = {api for api, name in refused if not name}
-        kept = [name for name in before.scope - asked if unqualified(name)[0] not in closed]
+        kept = [name for name in before.scope - requested if unqualified(name)[0] not in closed]
         scope = Scope(tuple(kept)) | scope
         claims = before.claims.difference(asked_claims).union(claims)
     consent_id = tx.consents.save(replace(given, scope=scope, claims=claims))

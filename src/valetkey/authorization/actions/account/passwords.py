@@ -190,11 +190,11 @@ class PasswordReset(Struct, frozen=True):
         done.
         """
         link, key, store = self.links.fresh(), self.passwords.key, self.passwords.store
-        place = f"reset_from:{key.of('throttle', network_of(address))}"
+        place = f"reset_from:{key.fingerprint('throttle', network_of(address))}"
         limit = Limit(self.passwords.limits.unopened_links_per_address, WINDOW)
         # An impossible name is looked up, too, as one without a user: the time must not tell.
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
-        wanted = possible if _is_text(possible) else ""
+        identifier = possible if _is_text(possible) else ""
 
         # In a transaction of its own: the use of a link locks the link first and the counter last.
         if wait := await store.write(
@@ -203,7 +203,7 @@ class PasswordReset(Struct, frozen=True):
             return wait
 
         def queue_reset_link(tx: Transaction) -> None:
-            user = tx.users.find_by_name(wanted)
+            user = tx.users.find_by_name(identifier)
             values = {
                 "username": "" if user is None else user.username,
                 "minutes": str(LIFETIME // minutes(1)),
@@ -211,7 +211,7 @@ class PasswordReset(Struct, frozen=True):
             }
             kind = EmailKind.PASSWORD_RESET
             if user is None or user.disabled_at is not None or user.email_verified_at is None:
-                self.outbox.enqueue_decoy(tx, Email(kind, wanted, language, values), now)
+                self.outbox.enqueue_decoy(tx, Email(kind, identifier, language, values), now)
                 user = None
             elif self.outbox.enqueue(tx, email_to(user, kind, values, later(now, LIFETIME)), now):
                 tx.events.add(PasswordResetRequested(user.uid), now)
@@ -370,7 +370,7 @@ def _bound_to(tx: Transaction, links: Links, user: User | None) -> Mapping[str, 
         "uid": str(uid),
         "email": "" if user is None else fold(user.email),
         "generation": "" if user is None else str(user.generation),
-        "password": links.keyring.fingerprint_key.of("password at reset", stored),
+        "password": links.keyring.fingerprint_key.fingerprint("password at reset", stored),
     }
 
 

@@ -77,7 +77,7 @@ def profile_of(user: User) -> dict[str, str]:
 def profile_version(user: User, key: FingerprintKey) -> str:
     """Return a hash of the profile's current values, by which a stale form is detected."""
     parts = "\0".join(f"{name}={text}" for name, text in profile_of(user).items())
-    return key.of("profile", f"{user.uid}\0{parts}\0{user.attributes.encode()}")
+    return key.fingerprint("profile", f"{user.uid}\0{parts}\0{user.attributes.encode()}")
 
 
 def attributes_typed(user: User, declared: Sequence[Attribute]) -> dict[str, str]:
@@ -111,12 +111,12 @@ def _wrong_attributes(
 
 def normalized(typed: Submitted) -> dict[str, str]:
     """Return the fields without surrounding spaces, links with a scheme, plain numbers."""
-    said = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
+    values = {name: typed.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
     for name in _LINKS:
-        if said[name] and "://" not in said[name]:
-            said[name] = f"https://{said[name]}"
-    said["phone_number"] = said["phone_number"].translate(_BETWEEN_DIGITS)
-    return said
+        if values[name] and "://" not in values[name]:
+            values[name] = f"https://{values[name]}"
+    values["phone_number"] = values["phone_number"].translate(_BETWEEN_DIGITS)
+    return values
 
 
 class ProfileChange(Struct, frozen=True):
@@ -138,21 +138,21 @@ class ProfileChange(Struct, frozen=True):
         user = None if asking is None else tx.users.find_to_change(asking.user.uid)
         if user is None:
             return ProfileRejected({}, None)
-        said = normalized(typed)
+        values = normalized(typed)
         declared = tx.attributes()
         changes = _changes(user, declared, typed)
-        if said == profile_of(user) and not changes:
+        if values == profile_of(user) and not changes:
             return user
-        record = _record(user, said)
+        record = _record(user, values)
         faults = {
             fault.field.removeprefix("address/"): ProfileFault.WRONG for fault in record.faults()
         }
         faults |= _wrong_attributes(declared, changes)
         # The current username may stay: it was assigned, or chosen under other rules.
-        if said["username"] != user.username and "username" not in faults:
-            if not is_choosable(said["username"]):
+        if values["username"] != user.username and "username" not in faults:
+            if not is_choosable(values["username"]):
                 faults["username"] = ProfileFault.WRONG
-            elif is_reserved(said["username"], (self.brand_name,)):
+            elif is_reserved(values["username"], (self.brand_name,)):
                 faults["username"] = ProfileFault.TAKEN
         if faults or mark != profile_version(user, self.key):
             return ProfileRejected(faults, user)
@@ -166,22 +166,22 @@ class ProfileChange(Struct, frozen=True):
         return ProfileRejected({"username": ProfileFault.TAKEN}, user)
 
 
-def _record(user: User, said: Submitted) -> UserRecord:
+def _record(user: User, values: Submitted) -> UserRecord:
     before = user.claims
-    parts = {name: said[name] for name in ADDRESS}
+    parts = {name: values[name] for name in ADDRESS}
     same = all(getattr(before.address, name) == text for name, text in parts.items())
     # `formatted` contains the old parts.
     address = before.address if same else Address(**parts)
-    number = said["phone_number"]
+    number = values["phone_number"]
     claims = replace(
         StandardClaims.NOTHING,
-        **{name: said[name] for name in TEXT_CLAIMS},
+        **{name: values[name] for name in TEXT_CLAIMS},
         # A changed number is not verified.
         phone_number_verified=before.phone_number_verified and number == before.phone_number,
         address=address,
     )
     verified = user.email_verified_at is not None
-    return UserRecord(said["username"], user.email, said["name"], verified, claims)
+    return UserRecord(values["username"], user.email, values["name"], verified, claims)
 
 
 class PictureChange(Struct, frozen=True):

@@ -134,7 +134,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
     """Return the export as JSON, with times in UTC (RFC 3339), and record an event."""
     events = tx.events.all_of_person(user.uid, MOST_EVENTS)
     tx.events.add(DataExported(user.uid), now)
-    said: Said = {
+    document: Said = {
         "about": {
             "format": FORMAT,
             "service": origin.service,
@@ -174,7 +174,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
                 "created_at": moment(each.created_at),
                 "expires_at": moment(each.expires_at),
             }
-            for each in tx.devices.of(user.uid, now)
+            for each in tx.devices.of_user(user.uid, now)
         ],
         "consents": [
             {
@@ -200,7 +200,7 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
         ],
         "events": [_event(each) for each in events],
     }
-    return msgspec.json.format(msgspec.json.encode(said), indent=2)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
 def _profile(user: User) -> Said:

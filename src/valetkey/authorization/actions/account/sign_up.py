@@ -165,7 +165,7 @@ class _Wanted:
 
     record: UserRecord
     hash: str
-    asked: SignUpOrigin
+    origin: SignUpOrigin
     invitation: str
     link: Secret
     now: Instant
@@ -185,7 +185,7 @@ class SignUp(Struct, frozen=True):
     async def begin(
         self,
         typed: SignUpForm,
-        asked: SignUpOrigin,
+        origin: SignUpOrigin,
         now: Instant,
         enter: Enter,
         invitation: str = "",
@@ -199,7 +199,7 @@ class SignUp(Struct, frozen=True):
         prepared = prepare(typed.password)
         if prepared is None:
             return SignUpErrors({"password": NewPasswordFault.IMPOSSIBLE})
-        store, place = self.passwords.store, self._place(asked.address)
+        store, place = self.passwords.store, self._place(origin.address)
         if self.passwords.offload.is_full:
             raise Busy("too many sign-ins wait")
         if wait := await self._count(place, now):
@@ -214,9 +214,9 @@ class SignUp(Struct, frozen=True):
             # Nothing was done, so nothing counts.
             await store.write(lambda tx: tx.throttles.cancel(place), done_by=USUAL_ACTOR)
             raise
-        record = _record(typed.username, typed.email, typed.name, asked.language)
-        wanted = _Wanted(record, data, asked, invitation, self.links.fresh(), now, place)
-        return await store.write(lambda tx: self._settle(tx, wanted, enter), done_by=USUAL_ACTOR)
+        record = _record(typed.username, typed.email, typed.name, origin.language)
+        wish = _Wanted(record, data, origin, invitation, self.links.fresh(), now, place)
+        return await store.write(lambda tx: self._settle(tx, wish, enter), done_by=USUAL_ACTOR)
 
     async def send_again(
         self, again: str, browser: str, address: str, now: Instant
@@ -234,7 +234,7 @@ class SignUp(Struct, frozen=True):
         if sealed.until <= now or not browser or says["browser"] != browser:
             return None
         key, link, place = self.passwords.key, self.links.fresh(), self._place(address)
-        box = f"sign_up_again:{key.of('throttle', fold(says['email']))}"
+        box = f"sign_up_again:{key.fingerprint('throttle', fold(says['email']))}"
         if wait := await self._count(place, now):
             return SignUpErrors({}, wait)
 
@@ -248,7 +248,7 @@ class SignUp(Struct, frozen=True):
         return await self.passwords.store.write(send_again, done_by=USUAL_ACTOR)
 
     def _place(self, address: str) -> str:
-        return f"sign_up_from:{self.passwords.key.of('throttle', network_of(address))}"
+        return f"sign_up_from:{self.passwords.key.fingerprint('throttle', network_of(address))}"
 
     async def _count(self, place: str, now: Instant) -> int:
         """Count a sign-up from this place; return the seconds to wait if there were too many."""
@@ -259,24 +259,24 @@ class SignUp(Struct, frozen=True):
         )
 
     def _settle(
-        self, tx: Transaction, wanted: _Wanted, enter: Enter
+        self, tx: Transaction, wish: _Wanted, enter: Enter
     ) -> User | ConfirmationSent | SignUpErrors:
-        done = self._send_or_create(tx, wanted, enter)
+        done = self._send_or_create(tx, wish, enter)
         if isinstance(done, SignUpErrors) and "username" in done.faults:
             # Usernames are public, and this is the most usual error. Those about an email count.
-            tx.throttles.give_back(wanted.counted)
-        elif isinstance(done, User) and wanted.invitation:
+            tx.throttles.give_back(wish.counted)
+        elif isinstance(done, User) and wish.invitation:
             # A class of new users behind one address, each with an invitation.
-            tx.throttles.cancel(wanted.counted)
+            tx.throttles.cancel(wish.counted)
         return done
 
     def _send_or_create(
-        self, tx: Transaction, wanted: _Wanted, enter: Enter
+        self, tx: Transaction, wish: _Wanted, enter: Enter
     ) -> User | ConfirmationSent | SignUpErrors:
-        record, now = wanted.record, wanted.now
+        record, now = wish.record, wish.now
         invited = None
-        if wanted.invitation:
-            invited = self.links.find(tx, VoucherKind.INVITATION, wanted.invitation, now)
+        if wish.invitation:
+            invited = self.links.find(tx, VoucherKind.INVITATION, wish.invitation, now)
             if invited is None or fold(invited.data["email"]) != fold(record.email):
                 return SignUpErrors({"email": SignUpFault.WRONG})
         is_taken = tx.users.find_by_name(record.username) is not None
@@ -284,32 +284,32 @@ class SignUp(Struct, frozen=True):
             return SignUpErrors({"username": SignUpFault.TAKEN})
         owner = tx.users.find_by_name(record.email)
         if invited is None and self.outbox.is_on:
-            return self._write(tx, wanted, owner)
+            return self._write(tx, wish, owner)
         if owner is not None:
             return SignUpErrors({"email": SignUpFault.TAKEN})
         if invited is not None and not self.links.redeem(tx, invited, now):
             return SignUpErrors({"email": SignUpFault.WRONG})
         proven = replace(record, email_verified=invited is not None)
-        user = self.accounts.register(tx, proven, now, password_hash=wanted.hash)
+        user = self.accounts.register(tx, proven, now, password_hash=wish.hash)
         if not isinstance(user, User):
             return SignUpErrors({"username": SignUpFault.TAKEN})
         enter(tx, user)
         return user
 
-    def _write(self, tx: Transaction, wanted: _Wanted, owner: User | None) -> ConfirmationSent:
-        record, asked = wanted.record, wanted.asked
+    def _write(self, tx: Transaction, wish: _Wanted, owner: User | None) -> ConfirmationSent:
+        record, origin = wish.record, wish.origin
         says = {
             "username": record.username,
             "email": record.email,
             "name": record.name,
-            "locale": asked.language,
-            "hash": wanted.hash,
-            "browser": asked.browser,
-            "interaction": asked.interaction,
-            "to": asked.to,
-            "counted": wanted.counted,
+            "locale": origin.language,
+            "hash": wish.hash,
+            "browser": origin.browser,
+            "interaction": origin.interaction,
+            "to": origin.to,
+            "counted": wish.counted,
         }
-        return self._send(tx, says, wanted.link, owner, wanted.now)
+        return self._send(tx, says, wish.link, owner, wish.now)
 
     def _send(
         self,

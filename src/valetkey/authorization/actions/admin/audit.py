@@ -21,6 +21,7 @@ from valetkey.authorization.model.event.chain import (
     follows,
 )
 from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -45,15 +46,15 @@ class FaultKind(StrEnum):
 
 
 class Fault(Struct, frozen=True):
-    """A record that was altered; `what` is the event's id or the block's number."""
+    """A record that was altered; `record_id` is the event's id or the block's number."""
 
     kind: FaultKind
-    what: str
+    record_id: str
     detail: str
 
 
 class VerificationResult(Struct):
-    """The result of a verification."""
+    """Counts of what was verified, and what was found wrong in the chain."""
 
     blocks: int = 0
     events: int = 0
@@ -100,7 +101,7 @@ class _Expired(Struct, frozen=True):
 
     def event(self, entry: Entry) -> bool:
         """Return whether the event could be deleted by its retention."""
-        return any(entry.at < at - keep.of(entry.name) for keep, at in self.stated)
+        return any(entry.at < at - keep.lifetime_of(entry.name) for keep, at in self.stated)
 
     def block(self, block: Block) -> bool:
         """Return whether retention allows every event of the block to be deleted."""
@@ -111,7 +112,7 @@ class _Page(Struct, frozen=True):
     block: Block
     wrong: str
     """Why the block itself is not genuine, or ""."""
-    found: Mapping[str, ChainedEvent]
+    events: Mapping[str, ChainedEvent]
     elsewhere: frozenset[str]
     """Ids of listed events that are stored, but with another block or time."""
 
@@ -156,7 +157,7 @@ class _Verification(Struct):
         listed = list(page.block.listed())
         for entry in listed:
             self.verdict.events += 1
-            event = page.found.get(entry.id)
+            event = page.events.get(entry.id)
             if event is not None:
                 if event_hash(event) != entry.hash:
                     detail = f"{entry.name} in block {page.block.number}"
@@ -167,7 +168,7 @@ class _Verification(Struct):
                 self.verdict.expired += 1
             else:
                 self.missing.append(entry)
-        for id_ in page.found.keys() - {entry.id for entry in listed}:
+        for id_ in page.events.keys() - {entry.id for entry in listed}:
             self._fault(FaultKind.INSERTED, id_, f"block {page.block.number} does not list it")
 
     def end(self, expired: _Expired) -> None:
@@ -187,7 +188,7 @@ class _Verification(Struct):
         found, position = tx.audit_chain.unlisted_events(at, after, _EVENTS)
         for id_, name in found:
             # An event that a block lists was reported there: it was changed, not inserted.
-            if not any(fault.what == id_ for fault in self.verdict.faults):
+            if not any(fault.record_id == id_ for fault in self.verdict.faults):
                 self._fault(FaultKind.INSERTED, id_, f"{name}: no block lists it")
         return position
 
@@ -242,19 +243,20 @@ _HEAD = (
     "data",
     "ip_address",
     "browser",
+    "subject",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def page(
-    tx: Transaction, actor: Actor, wanted: EventFilter, before: TimeCursor, limit: int
+    tx: Transaction, actor: Actor, criteria: EventFilter, before: TimeCursor, limit: int
 ) -> Sequence[EventRecord]:
     """Return at most `limit` events, newest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    return tx.event_search.page(wanted, before, limit)
+    return tx.event_search.page(criteria, before, limit)
 
 
-class Outcome(StrEnum):
+class EventOutcome(StrEnum):
     """What events are about: something that failed, or anything else."""
 
     SUCCESS = "success"
@@ -262,13 +264,52 @@ class Outcome(StrEnum):
 
 
 def with_outcome(
-    wanted: EventFilter, outcome: str, kinds: Mapping[str, type[Event]]
+    criteria: EventFilter, outcome: str, kinds: Mapping[str, type[Event]]
 ) -> EventFilter:
     """Return the filter for events with this outcome, "" for any."""
     failures = tuple(sorted(name for name, kind in kinds.items() if kind.is_failure))
-    if outcome == Outcome.FAILURE:
-        return replace(wanted, only=failures)
-    return replace(wanted, without=failures) if outcome == Outcome.SUCCESS else wanted
+    if outcome == EventOutcome.FAILURE:
+        return _only(criteria, failures)
+    return replace(criteria, without=failures) if outcome == EventOutcome.SUCCESS else criteria
+
+
+_USER = "user"
+_CLIENT = "client"
+
+
+def subject_rule(kinds: Mapping[str, type[Event]]) -> str:
+    """Return what `with_subject` accepts, as a text for errors."""
+    kinds_shown = sorted({kind.subject_kind() for kind in kinds.values()} - {""})
+    return f"user:UID, client:ID, KIND:ID or KIND, which is one of {', '.join(kinds_shown)}"
+
+
+def with_subject(
+    criteria: EventFilter, subject: str, kinds: Mapping[str, type[Event]]
+) -> EventFilter | None:
+    """Return the filter for events about an object, `KIND:ID`, or all of a kind; "" for any.
+
+    None for another text. Of users and clients it takes one, not all.
+    """
+    kind, _, id_ = subject.partition(":")
+    if not subject:
+        return criteria
+    if kind == _USER and id_.isascii() and id_.isdigit() and 0 < int(id_) <= LARGEST_UID:
+        matches = criteria.uid in {None, int(id_)}
+        return replace(criteria, uid=int(id_)) if matches else _only(criteria, ())
+    if kind == _CLIENT and id_:
+        matches = criteria.client_id in {"", id_}
+        return replace(criteria, client_id=id_) if matches else _only(criteria, ())
+    of_kind = tuple(
+        sorted(name for name, each in kinds.items() if kind and each.subject_kind() == kind)
+    )
+    if not of_kind:
+        return None
+    return replace(criteria, subject=subject) if id_ else _only(criteria, of_kind)
+
+
+def _only(criteria: EventFilter, names: Sequence[str]) -> EventFilter:
+    before = criteria.only
+    return replace(criteria, only=tuple(n for n in names if before is None or n in before))
 
 
 def begin_export(tx: Transaction, actor: Actor, format: str, now: Instant) -> None:
@@ -278,7 +319,7 @@ def begin_export(tx: Transaction, actor: Actor, format: str, now: Instant) -> No
 
 
 async def export(
-    store: Store, actor: Actor, wanted: EventFilter, format: str
+    store: Store, actor: Actor, criteria: EventFilter, format: str
 ) -> AsyncGenerator[bytes]:
     """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
@@ -288,7 +329,7 @@ async def export(
         before, limit = place, min(_PIECE, left)
         found = await store.scan(
             # Checked for each piece: the actor may lose the role meanwhile.
-            lambda tx, before=before, limit=limit: page(tx, actor, wanted, before, limit)  # type: ignore[misc]
+            lambda tx, before=before, limit=limit: page(tx, actor, criteria, before, limit)  # type: ignore[misc]
         )
         if found:
             yield _csv([_row(each) for each in found]) if format == "csv" else _ndjson(found)
@@ -300,7 +341,7 @@ async def export(
 
 def _row(event: EventRecord) -> Sequence[str]:
     origin = event.origin or NOWHERE
-    told = (
+    cells = (
         event.id,
         event.at,
         event.name,
@@ -311,8 +352,9 @@ def _row(event: EventRecord) -> Sequence[str]:
         event.data,
         origin.address,
         origin.shown_browser,
+        event.subject,
     )
-    return ["" if each is None else escape_formula(str(each)) for each in told]
+    return ["" if each is None else escape_formula(str(each)) for each in cells]
 
 
 def escape_formula(text: str) -> str:
@@ -344,4 +386,5 @@ def as_json(event: EventRecord) -> dict[str, object]:
         "data": msgspec.json.decode(event.data, type=dict[str, object]),
         "ip_address": origin.address,
         "browser": origin.shown_browser,
+        "subject": event.subject,
     }

@@ -59,12 +59,12 @@ def issue_link(
         )
     voucher = Voucher(
         kind=VoucherKind.OWNER,
-        fingerprint=key.of(PURPOSE, link.reveal()),
+        fingerprint=key.fingerprint(PURPOSE, link.reveal()),
         client_id="",
         grant_id="",
         payload=_BREAK_GLASS if break_glass else "",
         expires_at=later(now, OWNER_LINK_LIFETIME),
-        subject=key.of(PURPOSE, "subject"),
+        subject=key.fingerprint(PURPOSE, "subject"),
     )
     tx.vouchers.replace(voucher)
     tx.events.add(OwnerLinkIssued(break_glass), now)
@@ -74,7 +74,7 @@ def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> 
     """Return the link if it can still make an owner, otherwise None."""
     if not well_formed(Prefix.LINK, link):
         return None
-    voucher = tx.vouchers.find(VoucherKind.OWNER, key.of(PURPOSE, link))
+    voucher = tx.vouchers.find(VoucherKind.OWNER, key.fingerprint(PURPOSE, link))
     if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
     found = OwnerLink(voucher)

@@ -130,7 +130,7 @@ class CommandLine(Struct, frozen=True):
 
 
 def permissions_of(role: Role | None) -> ActorPermissions:
-    """Return the permissions of a role."""
+    """Return what a user with this role may do: nothing without a role."""
     return NOTHING if role is None else ActorPermissions(role, MAY[role])
 
 

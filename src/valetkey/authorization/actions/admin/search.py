@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.account.connected_apps import ConnectedApp, connected_apps
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client, Membership
 from valetkey.authorization.model.user import Session, Uid, User, fold, uid_of
 from valetkey.authorization.protocol.register.faults import MetadataError
@@ -333,14 +335,14 @@ class ClientWithUses(Struct, frozen=True):
 def search(
     tx: Transaction,
     actor: Actor,
-    wanted: ClientFilter,
+    criteria: ClientFilter,
     place: TimeCursor,
     limit: int,
     order: ListOrder = ListOrder.NEWEST,
 ) -> ClientSearchResult:
     """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    return tx.client_search.page(wanted, place, limit, order)
+    return tx.client_search.page(criteria, place, limit, order)
 
 
 def find_details(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
@@ -390,3 +392,21 @@ def _find(tx: Transaction, client_id: str, *, to_change: bool) -> Client:
             "admin.own_client",
         )
     return client
+
+
+def named_object(tx: Transaction, subject: str) -> tuple[str, str] | None:
+    """Return the name of the object that an event is about, and the address of its page.
+
+    `subject` is that of the event. The address may be "". None if the object is gone, or of a kind
+    whose ids are names.
+    """
+    kind, _, id_ = subject.partition(":")
+    if kind == "group":
+        group = tx.groups.find_by_id(id_)
+        place = ADDRESSES["admin_groups"]
+        return None if group is None else (group.name, f"{place}/{quote(group.name, safe='')}")
+    if kind == "token":
+        token = tx.api_tokens.find(id_)
+        return None if token is None else (token.name, f"{ADDRESSES['admin_tokens']}/{token.id}")
+    named = (each.find(tx, id_) for each in tx.hooks.subjects_named if each.kind == kind)
+    return next((each for each in named if each is not None), None)

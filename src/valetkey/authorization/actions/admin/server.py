@@ -11,18 +11,26 @@ from typing import Literal
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
-from valetkey.authorization.actions.usage import Day, usage_of
+from valetkey.authorization.actions.usage import (
+    ERRORS,
+    FAILED_SIGN_INS,
+    SIGN_INS,
+    TOKENS,
+    Day,
+    hourly_usage,
+    usage_of,
+)
 from valetkey.authorization.email.notices import MailOutbox
 from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.authorization.model.event.administration import BrandChanged
-from valetkey.authorization.model.signing_key import SigningKeyRecord
 from valetkey.authorization.model.user import Uid, User
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.administration import Key
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.search import END, ClientFilter, EventFilter
+from valetkey.authorization.storage.signing_keys import SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.storage.usage import day_of, start_of
+from valetkey.authorization.storage.usage import day_of, day_text, start_of
 from valetkey.authorization.storage.users import Filter
 from valetkey.config import rules
 from valetkey.config.sections.people import BrandField, BrandSettings
@@ -32,7 +40,7 @@ from valetkey.kernel.secret import to_base64url
 _SHOWN = 10
 
 
-class EmailQueueState(Struct, frozen=True):
+class EmailQueueSummary(Struct, frozen=True):
     """The number of queued emails, and the results of the latest, newest first."""
 
     waiting: int
@@ -40,12 +48,12 @@ class EmailQueueState(Struct, frozen=True):
     given_up: Sequence[EventRecord]
 
 
-def email_queue(tx: Transaction, actor: Actor) -> EmailQueueState:
+def email_queue(tx: Transaction, actor: Actor) -> EmailQueueSummary:
     """Return the state of the email queue. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     sent = EventFilter(name="mail.dispatched")
     given_up = EventFilter(name="mail.given_up")
-    return EmailQueueState(
+    return EmailQueueSummary(
         tx.mails.waiting(),
         tx.event_search.page(sent, END, _SHOWN),
         tx.event_search.page(given_up, END, _SHOWN),
@@ -101,12 +109,25 @@ def brand_of(settings: BrandSettings) -> Mapping[BrandField, str]:
 
 
 def current_brand(tx: Transaction, settings: BrandSettings) -> Mapping[BrandField, str]:
-    """Return the current brand."""
+    """Return the brand of the configuration file, overridden by what an administrator stored."""
     return {**brand_of(settings), **tx.brand.all()}
 
 
 LOGOS = "/logos/"
 """The path below which uploaded logos are served."""
+
+
+def logo_path(image: bytes) -> str:
+    """Return the path of an encoded image as a logo.
+
+    It follows from the content, so that no cache shows the previous one.
+    """
+    return f"{LOGOS}{to_base64url(sha256(image).digest()[:16])}"
+
+
+def uploaded_logo(tx: Transaction, path: str) -> bytes | None:
+    """Return the encoded image that was uploaded and has this path, or None."""
+    return tx.brand.logo(path.removeprefix(LOGOS)) if path.startswith(LOGOS) else None
 
 
 def change_logo(
@@ -119,14 +140,9 @@ def change_logo(
 ) -> Mapping[BrandField, str]:
     """Store an encoded image as the logo, for light or for dark mode. Return the brand.
 
-    Its address follows from its content, so that no cache shows the previous one. Raises Refused
-    (forbidden).
+    Raises Refused (forbidden).
     """
-    tx.brand.take_turn()
-    require(tx, actor, Permission.SETTINGS)
-    name = to_base64url(sha256(image).digest()[:16])
-    tx.brand.store_logo(name, image, now)
-    changed = change_brand(tx, actor, settings, {field: f"{LOGOS}{name}"}, now)
+    changed = change_brand(tx, actor, settings, {}, now, logos={field: image})
     if isinstance(changed, tuple):
         raise TypeError(changed)  # the path was made here
     return changed
@@ -138,27 +154,32 @@ def change_brand(
     settings: BrandSettings,
     changes: Mapping[BrandField, str | None],
     now: Instant,
+    logos: Mapping[BrandField, bytes] = MappingProxyType({}),
 ) -> Mapping[BrandField, str] | tuple[MetadataError, ...]:
     """Change the brand. Return the result, or the errors. None as a value restores the setting.
 
-    Pages of every process follow within seconds. Raises Refused (forbidden).
+    `logos` are encoded images, by the field of their path. Pages of every process follow within
+    seconds. Raises Refused (forbidden).
     """
     tx.brand.take_turn()
     require(tx, actor, Permission.SETTINGS)
     faults: list[MetadataError] = []
-    wanted: dict[BrandField, str | None] = {}
+    values: dict[BrandField, str | None] = {}
     for field, value in changes.items():
         try:
-            wanted[field] = None if value is None else str(_RULES[field].read(value.strip()))
+            values[field] = None if value is None else str(_RULES[field].read(value.strip()))
         except rules.InvalidValue:
             faults.append(MetadataError(field.value, _RULES[field].expected))
-    if wanted.get(BrandField.NAME) == "":
+    if values.get(BrandField.NAME) == "":
         faults.append(MetadataError(BrandField.NAME.value, _NAME.expected))
     if faults:
         return tuple(faults)
+    for field, image in logos.items():
+        values[field] = logo_path(image)
+        tx.brand.store_logo(logo_path(image).removeprefix(LOGOS), image, now)
     base = brand_of(settings)
     before = current_brand(tx, settings)
-    for field, value in wanted.items():
+    for field, value in values.items():
         if value is None or value == base[field]:
             tx.brand.drop(field)
         else:
@@ -183,12 +204,12 @@ LONGER = 10_000
 """The bucket, in milliseconds, of responses that took more than five seconds."""
 
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
-_HOUR = 3_600
+_HOUR, _HOURS = 3_600, 24
 _REFUSED = 400
 _FAILED = 500
 
 
-class Outcome(StrEnum):
+class ResponseOutcome(StrEnum):
     """The result class of a request."""
 
     GOOD = "good"
@@ -196,18 +217,18 @@ class Outcome(StrEnum):
     FAILED = "failed"  # a status of 500 or more
 
 
-_GOOD = Outcome.GOOD.value
+_GOOD = ResponseOutcome.GOOD.value
 _STEPS_AND_LONGER = (*_STEPS, LONGER)
 
 
-class Hour(Struct, frozen=True):
-    """Requests of one hour: their number, failures, and response times.
+class Responses(Struct, frozen=True):
+    """Responses of one hour or day, counted from 1970: their number, failures and times.
 
     Half took at most `median` milliseconds and 95 % at most `most`, both rounded up to the next
     bucket; 0 without requests.
     """
 
-    hour: int
+    period: int
     answers: int
     failures: int
     median: int
@@ -223,19 +244,22 @@ def key_of(at: Instant, status: int, seconds: float) -> Key:
     """Return the key under which a response is counted: hour, outcome, bucket of its duration."""
     outcome = _GOOD
     if status >= _REFUSED:
-        outcome = Outcome.FAILED.value if status >= _FAILED else Outcome.REFUSED.value
+        outcome = (
+            ResponseOutcome.FAILED.value if status >= _FAILED else ResponseOutcome.REFUSED.value
+        )
     return hour_of(at), outcome, _STEPS_AND_LONGER[bisect_left(_STEPS, seconds * 1_000)]
 
 
-def last_hours(tx: Transaction, now: Instant, count: int) -> Sequence[Hour]:
-    """Return the last `count` hours, including those without requests and the current one."""
-    latest = hour_of(now)
+def last_responses(
+    tx: Transaction, now: Instant, count: int, width: int = 1
+) -> Sequence[Responses]:
+    """Return the last `count` periods of `width` hours, the current one included, without gaps."""
+    latest = hour_of(now) // width
+    first = latest - count + 1
     found: dict[int, Counter[tuple[str, int]]] = {}
-    for (hour, outcome, within), amount in tx.response_times.since(latest - count + 1):
-        found.setdefault(hour, Counter())[outcome, within] += amount
-    return [
-        _hour(hour, found.get(hour, Counter())) for hour in range(latest - count + 1, latest + 1)
-    ]
+    for (period, outcome, within), amount in tx.response_times.since(first * width, width):
+        found.setdefault(period, Counter())[outcome, within] += amount
+    return [_responses(each, found.get(each, Counter())) for each in range(first, latest + 1)]
 
 
 def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
@@ -243,9 +267,9 @@ def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
     return tx.response_times.sweep(hour_of(Instant(now - KEPT)), limit)
 
 
-def _hour(hour: int, amounts: Counter[tuple[str, int]]) -> Hour:
-    failures = sum(n for (outcome, _), n in amounts.items() if outcome == Outcome.FAILED)
-    return Hour(hour, amounts.total(), failures, _within(amounts, 50), _within(amounts, 95))
+def _responses(period: int, amounts: Counter[tuple[str, int]]) -> Responses:
+    failures = sum(n for (outcome, _), n in amounts.items() if outcome == ResponseOutcome.FAILED)
+    return Responses(period, amounts.total(), failures, _within(amounts, 50), _within(amounts, 95))
 
 
 def _within(amounts: Counter[tuple[str, int]], percent: int) -> int:
@@ -260,9 +284,6 @@ def _within(amounts: Counter[tuple[str, int]], percent: int) -> int:
 DAYS = 30
 """Default number of days shown."""
 
-HOURS = 24
-"""Number of hours shown."""
-
 MOST = 100_000
 """Largest total that is counted exactly, so that a page never reads millions of rows."""
 
@@ -274,31 +295,68 @@ class Amount(Struct, frozen=True):
     more: bool
 
 
-class ServerOverview(Struct, frozen=True):
-    """The last days and 24 hours without gaps, and current totals."""
+class Totals(Struct, frozen=True):
+    """How much there is now."""
 
-    days: Sequence[Day]
-    hours: Sequence[Hour]
     people: Amount
     clients: Amount
     grants: Amount
 
 
-def overview(tx: Transaction, actor: Actor, now: Instant, of_days: int = DAYS) -> ServerOverview:
-    """Return the overview of the last `of_days` days. Raises Refused (forbidden)."""
+class ActivityCounts(Struct, frozen=True):
+    """What happened in each hour or day, oldest first, without gaps.
+
+    `labels` are hours such as 14:00 or dates such as 2026-11-21, in UTC.
+    """
+
+    labels: Sequence[str]
+    sign_ins: Sequence[int]
+    failed_sign_ins: Sequence[int]
+    tokens: Sequence[int]
+    errors: Sequence[int]
+    responses: Sequence[Responses]
+
+
+def totals(tx: Transaction, actor: Actor, now: Instant) -> Totals:
+    """Count users, clients and grants. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    today = day_of(now)
-    counted = {day.day: day for day in usage_of(tx, None, start_of(today - of_days + 1))}
-    days = [counted.get(day, Day(day, {}, 0, {})) for day in range(today - of_days + 1, today + 1)]
-    people, clients, grants = (
-        _amount(count)
-        for count in (
-            tx.user_directory.count_matching(Filter.ALL, MOST + 1),
-            tx.client_search.count(ClientFilter(), MOST + 1) or 0,
-            tx.user_directory.count_grants(MOST + 1, now),
-        )
+    return Totals(
+        _amount(tx.user_directory.count_matching(Filter.ALL, MOST + 1)),
+        _amount(tx.client_search.count(ClientFilter(), MOST + 1) or 0),
+        _amount(tx.user_directory.count_grants(MOST + 1, now)),
     )
-    return ServerOverview(days, last_hours(tx, now, HOURS), people, clients, grants)
+
+
+def last_days(tx: Transaction, actor: Actor, now: Instant, count: int = DAYS) -> Sequence[Day]:
+    """Return the last `count` days without gaps. Raises Refused (forbidden)."""
+    require(tx, actor, Permission.READ)
+    first = day_of(now) - count + 1
+    counted = {day.day: day for day in usage_of(tx, None, start_of(first))}
+    return [counted.get(day, Day(day, {}, 0, {})) for day in range(first, first + count)]
+
+
+def activity(tx: Transaction, actor: Actor, now: Instant, of_days: int) -> ActivityCounts:
+    """Return the last 24 hours by hour for one day, else days. Raises Refused (forbidden)."""
+    if of_days == 1:
+        require(tx, actor, Permission.READ)
+        responses, counted = last_responses(tx, now, _HOURS), hourly_usage(tx, now)
+        return ActivityCounts(
+            [f"{each.period % _HOURS:02}:00" for each in responses],
+            counted[SIGN_INS],
+            counted[FAILED_SIGN_INS],
+            counted[TOKENS],
+            counted[ERRORS],
+            responses,
+        )
+    days = last_days(tx, actor, now, of_days)
+    return ActivityCounts(
+        [day_text(each.day) for each in days],
+        [each.sign_ins for each in days],
+        [each.failed_sign_ins for each in days],
+        [sum(each.tokens.values()) for each in days],
+        [sum(each.errors.values()) for each in days],
+        last_responses(tx, now, of_days, _HOURS),
+    )
 
 
 def _amount(count: int) -> Amount:

@@ -18,7 +18,11 @@ from valetkey.authorization.actions.admin.permissions import (
 from valetkey.authorization.model.event.administration import ApiTokenEnded, ApiTokenIssued
 from valetkey.authorization.model.event.event import DoneBy, by_token
 from valetkey.authorization.model.user import ApiToken, Uid
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import (
+    MetadataError,
+    fault,
+    input_fault,
+)
 from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
@@ -93,7 +97,7 @@ def issue(
     tx: Transaction,
     actor: Actor,
     key: FingerprintKey,
-    wanted: WantedToken,
+    wish: WantedToken,
     fresh: FreshToken,
     now: Instant,
 ) -> ApiToken | Faults:
@@ -104,30 +108,30 @@ def issue(
     """
     # Locked: parallel requests are counted one after the other, and the end of a role ends
     # every token.
-    hold_in_order(tx, actor, wanted.maker)
-    maker = tx.users.find_to_change(wanted.maker)
+    hold_in_order(tx, actor, wish.maker)
+    maker = tx.users.find_to_change(wish.maker)
     powers = require(tx, actor, Permission.KEYS)
     if maker is None or maker.disabled_at is not None or maker.role is None:
         return (MetadataError("maker", "a user with a role and an enabled account"),)
     if getattr(actor, "uid", None) != maker.uid:
         require(tx, actor, Permission.KEYS, maker)
-    faults = list(_faults(wanted))
+    faults = list(_faults(wish))
     most = powers.permissions & permissions_of(maker.role).permissions
-    asked = frozenset(wanted.permissions)
-    if not asked or not asked <= {each.value for each in most}:
+    permissions = frozenset(wish.permissions)
+    if not permissions or not permissions <= {each.value for each in most}:
         names = ", ".join(each.value for each in Permission if each in most)
         faults.append(MetadataError("permissions", f"at least one, and only of: {names}"))
-    if tx.api_tokens.count_live(wanted.maker, now) >= MOST:
+    if tx.api_tokens.count_live(wish.maker, now) >= MOST:
         faults.append(TOO_MANY)
-    until = later(now, wanted.lifetime)
+    until = later(now, wish.lifetime)
     if isinstance(actor, Program) and until > actor.expires_at:
         faults.append(MetadataError("lifetime", "no longer than the token it is made with"))
     if faults:
         return tuple(faults)
     made_with = actor.token_id if isinstance(actor, Program) else ""
-    token = ApiToken(fresh.id, maker.uid, wanted.name, asked, now, until, made_with=made_with)
-    tx.api_tokens.issue(key.of(_PURPOSE, fresh.secret.reveal()), token)
-    given = tuple(sorted(asked))
+    token = ApiToken(fresh.id, maker.uid, wish.name, permissions, now, until, made_with=made_with)
+    tx.api_tokens.issue(key.fingerprint(_PURPOSE, fresh.secret.reveal()), token)
+    given = tuple(sorted(permissions))
     tx.events.add(ApiTokenIssued(maker.uid, token.id, given, until), now)
     return token
 
@@ -138,7 +142,7 @@ def authenticate(
     """Return the token, its actor and its permissions; None if it has none."""
     if not well_formed(Prefix.API_TOKEN, text):
         return None
-    token = tx.api_tokens.find_by_fingerprint(key.of(_PURPOSE, text))
+    token = tx.api_tokens.find_by_fingerprint(key.fingerprint(_PURPOSE, text))
     if token is None:
         return None
     program = Program(token.id, token.uid, token.expires_at, now)
@@ -192,11 +196,11 @@ def token_permissions(token: ApiToken) -> frozenset[Permission]:
     return frozenset(each for each in Permission if each.value in token.permissions)
 
 
-def _faults(wanted: WantedToken) -> Faults:
-    name, found = wanted.name, list[MetadataError]()
+def _faults(token: WantedToken) -> Faults:
+    name, found = token.name, list[MetadataError]()
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
         found.append(input_fault("name", "text.some", least=1, most=LONGEST_NAME))
-    if not 0 < wanted.lifetime <= LONGEST_LIFETIME:
+    if not 0 < token.lifetime <= LONGEST_LIFETIME:
         found.append(MetadataError("lifetime", "from one second to one year"))
     return tuple(found)
 
@@ -205,9 +209,7 @@ LONGEST_NOTE = 200
 MOST_USES = 1_000_000
 MOST_INVITATIONS = 100
 """Maximum number of live invitations issued by one account."""
-TOO_MANY_INVITATIONS = MetadataError(
-    "note", f"one of at most {MOST_INVITATIONS} that work: end another first"
-)
+_TOO_MANY_INVITATIONS = fault("note", "invitations.most", most=MOST_INVITATIONS)
 
 LONGEST_INVITATION = days(3_650)
 
@@ -246,14 +248,14 @@ class InvitationSecrets(Struct, frozen=True):
 def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[InitialAccessToken]:
     """Return the usable invitations, oldest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    return tx.invitations.live(now)
+    return tx.invitations.usable(now)
 
 
 def invite(
     tx: Transaction,
     actor: Actor,
     key: FingerprintKey,
-    wanted: WantedInvitation,
+    invitation: WantedInvitation,
     fresh: InvitationSecrets,
     now: Instant,
 ) -> InitialAccessToken | tuple[MetadataError, ...]:
@@ -262,13 +264,13 @@ def invite(
     Raises Refused (forbidden).
     """
     require_to_issue(tx, actor, Permission.CLIENTS)
-    if faults := wanted.faults():
+    if faults := invitation.faults():
         return faults
-    until, maker = later(now, wanted.lifetime), getattr(actor, "uid", None)
+    until, maker = later(now, invitation.lifetime), getattr(actor, "uid", None)
     # Counted with the issuer locked: with a role, all of them end in one transaction.
     if maker is not None and len(tx.invitations.made_by(maker, now)) >= MOST_INVITATIONS:
-        return (TOO_MANY_INVITATIONS,)
-    made = InitialAccessToken(fresh.id, wanted.note, wanted.uses, now, until, maker)
+        return (_TOO_MANY_INVITATIONS,)
+    made = InitialAccessToken(fresh.id, invitation.note, invitation.uses, now, until, maker)
     registrations.invite(tx, key, fresh.token, made, now)
     return made
 

@@ -3,11 +3,14 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from urllib.parse import quote
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.roles import Roles
+from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import Keyring
@@ -24,13 +27,35 @@ class Level(StrEnum):
     ERROR = "error"
 
 
+class RemedyButton(Struct, frozen=True):
+    """A button that does something about a condition, for roles with the permission.
+
+    `title` is translatable. `slug` is the confirmation page below the condition's page of the
+    console, "" for that page itself.
+    """
+
+    title: str
+    permission: Permission = Permission.READ
+    slug: str = ""
+
+
+class At(Struct, frozen=True):
+    """A time as a value of a finding: in UTC for commands, relative to now for pages."""
+
+    at: Instant
+
+    def __str__(self) -> str:
+        """Return the time in UTC."""
+        return moment(self.at)
+
+
 class Condition(Struct, frozen=True):
     """A state of the installation, and what to do about it.
 
     `about` names what was looked at, for commands. `text` and `fix` are sentences to be translated;
     `command` is a command line. All have places such as `%(file)s` for the values of a finding.
     `page` is the page of the documentation, without its ending; `console` the page of the console
-    where it is fixed, in which values are escaped.
+    where it is fixed, in which values are escaped, and `remedy` the button there or to there.
     """
 
     name: str
@@ -41,10 +66,14 @@ class Condition(Struct, frozen=True):
     command: str = ""
     page: str = ""
     console: str = ""
+    remedy: RemedyButton | None = None
+    is_neutral: bool = False
+    """Whether it is neither good nor a problem: pages show no badge."""
 
-    def found(self, **values: object) -> "Finding":
-        """Return a finding of this condition."""
-        return Finding(self, {name: str(value) for name, value in values.items()})
+    def finding(self, **values: object) -> "Finding":
+        """Return this condition as found; `values` fill the placeholders of its texts."""
+        times = {name: value.at for name, value in values.items() if isinstance(value, At)}
+        return Finding(self, {name: str(value) for name, value in values.items()}, times)
 
     def as_bad(self, name: str) -> "Condition":
         """Return the same condition where it is urgent."""
@@ -52,7 +81,7 @@ class Condition(Struct, frozen=True):
 
     def as_good(self, name: str) -> "Condition":
         """Return the same sentence where there is nothing to do."""
-        return replace(self, name=name, level=Level.OK, fix="", command="")
+        return replace(self, name=name, level=Level.OK, fix="", command="", remedy=None)
 
 
 class Finding(Struct, frozen=True):
@@ -60,6 +89,8 @@ class Finding(Struct, frozen=True):
 
     condition: Condition
     values: Mapping[str, str]
+    times: Mapping[str, Instant] = MappingProxyType({})
+    """The values that pages show as the time since then."""
 
     @property
     def level(self) -> Level:
@@ -72,7 +103,7 @@ class Finding(Struct, frozen=True):
         return self.condition.about % self.values
 
     @property
-    def found(self) -> str:
+    def sentence(self) -> str:
         """A sentence that says what was found."""
         return self.condition.text % self.values
 
@@ -101,8 +132,9 @@ UNFINISHED = Condition(
     Level.WARNING,
     "%(part)s",
     translatable("These checks have not finished: %(part)s."),
-    translatable("Reload this page, or run:"),
-    "valetkey doctor",
+    translatable("Check again in a minute."),
+    console=ADDRESSES["admin"],
+    remedy=RemedyButton(translatable("Check again")),
 )
 FAILED = Condition(
     "failed",
@@ -119,7 +151,7 @@ def is_incomplete(finding: Finding) -> bool:
     return finding.condition in {UNFINISHED, FAILED}
 
 
-class Site(Struct, frozen=True):
+class Installation(Struct, frozen=True):
     """An installation as a process of the authorization server sees it, at one instant."""
 
     settings: Settings
@@ -128,12 +160,29 @@ class Site(Struct, frozen=True):
     now: Instant
 
 
+DATABASE = translatable("Database")
+MACHINE = translatable("This machine")
+NODES = translatable("Nodes")
+BACKUPS = translatable("Backups")
+KEYS = translatable("Signing keys")
+MAIL = translatable("Email")
+CERTIFICATES = translatable("Certificates")
+SIGN_OUT_NOTICES = translatable("Sign-out notices")
+AUDIT_LOG = translatable("Audit log")
+"""Names of the parts whose state the console shows; features have others."""
+
+
 class DatabaseCheck(Struct, frozen=True):
-    """A check inside a transaction on the authorization server's database."""
+    """A check inside a transaction on the authorization server's database.
+
+    `part` is the translatable name of what it checks, of which the console shows the state; "" for
+    what is no part of an installation. The same holds for the other kinds of checks.
+    """
 
     name: str
-    run: Callable[[Transaction, Site], Findings]
+    run: Callable[[Transaction, Installation], Findings]
     conditions: tuple[Condition, ...]
+    part: str = ""
 
 
 class MachineCheck(Struct, frozen=True):
@@ -142,6 +191,7 @@ class MachineCheck(Struct, frozen=True):
     name: str
     run: Callable[[Settings, Instant], Findings]
     conditions: tuple[Condition, ...]
+    part: str = ""
 
 
 class NetworkCheck(Struct, frozen=True):
@@ -150,6 +200,7 @@ class NetworkCheck(Struct, frozen=True):
     name: str
     run: Callable[[Settings], Awaitable[Finding]]
     conditions: tuple[Condition, ...]
+    part: str = ""
 
 
 Check = DatabaseCheck | MachineCheck | NetworkCheck

@@ -1,23 +1,27 @@
 """The table of checks, evaluated within a time limit for the console and `valetkey doctor`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.roles import Roles
-from valetkey.authorization.actions.inspection import machine, queues, records
+from valetkey.authorization.actions.inspection import machine, nodes, queues, records
 from valetkey.authorization.actions.inspection.check import (
+    DATABASE,
     FAILED,
+    MACHINE,
+    MAIL,
     UNFINISHED,
     Check,
     DatabaseCheck,
     Finding,
+    Installation,
     Level,
     MachineCheck,
     NetworkCheck,
-    Site,
+    is_incomplete,
 )
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.config.settings import Settings
@@ -27,9 +31,10 @@ from valetkey.kernel.moment import Instant
 from valetkey.web import log
 
 CHECKS: tuple[Check, ...] = (
+    *machine.CHECKS,
+    *nodes.CHECKS,
     *machine.MACHINE_CHECKS,
     *machine.CERTIFICATE_CHECKS,
-    *machine.CHECKS,
     *records.KEY_CHECKS,
     *records.ACCOUNT_CHECKS,
     *queues.CHECKS,
@@ -38,11 +43,11 @@ CHECKS: tuple[Check, ...] = (
 
 
 def in_database(
-    tx: Transaction, site: Site, of_features: Sequence[DatabaseCheck] = ()
+    tx: Transaction, installation: Installation, of_features: Sequence[DatabaseCheck] = ()
 ) -> Sequence[Finding]:
     """Perform the checks of the authorization server's database."""
     checks = [check for check in CHECKS if isinstance(check, DatabaseCheck)]
-    return [each for check in (*checks, *of_features) for each in check.run(tx, site)]
+    return [each for check in (*checks, *of_features) for each in check.run(tx, installation)]
 
 
 def on_machine(settings: Settings, now: Instant) -> Sequence[Finding]:
@@ -57,6 +62,29 @@ async def over_network(settings: Settings) -> Sequence[Finding]:
     return [await check.run(settings) for check in checks]
 
 
+class PartState(Struct, frozen=True):
+    """The state of a part of the installation: its translatable name, and what was found."""
+
+    name: str
+    findings: Sequence[Finding]
+
+    @property
+    def problems(self) -> Sequence[Finding]:
+        """What needs attention, checks that were not made included."""
+        return [each for each in self.findings if each.level is not Level.OK]
+
+
+class Inspection(Struct, frozen=True):
+    """What needs attention, urgent findings first, and each part of which anything was found."""
+
+    findings: Sequence[Finding]
+    states: Sequence[PartState]
+
+
+_PART_OF: Mapping[str, str] = {"database": DATABASE, "machine": MACHINE, "mail": MAIL}
+"""The part to which checks of a kind belong that were not made."""
+
+
 WITHIN = 2.0
 """Seconds that a page waits for the checks."""
 
@@ -68,7 +96,7 @@ class _Part(Struct):
     """The checks of one kind; at most one evaluation runs at a time."""
 
     task: "asyncio.Task[None] | None" = None
-    found: Sequence[Finding] = ()
+    findings: Sequence[Finding] = ()
     at: Instant | None = None
 
     def is_fresh(self, now: Instant) -> bool:
@@ -93,22 +121,34 @@ class Inspector:
         default_factory=dict[str, _Part], repr=False, compare=False, hash=False
     )
 
-    async def findings(self, now: Instant) -> Sequence[Finding]:
-        """Return what needs attention, urgent findings first, in at most two seconds."""
-        parts = await self.by_part(now)
-        return sorted(
-            (each for found in parts.values() for each in found if each.level is not Level.OK),
-            key=lambda each: each.level is not Level.ERROR,
-        )
+    async def inspect(self, now: Instant) -> Inspection:
+        """Return what was found, in at most two seconds."""
+        every = [each for part in (await self.by_part(now)).values() for each in part]
+        needs_attention = (each for each in every if each.level is not Level.OK)
+        urgent_first = sorted(needs_attention, key=lambda each: each.level is not Level.ERROR)
+        return Inspection(urgent_first, self._states(every))
+
+    def _states(self, findings: Iterable[Finding]) -> Sequence[PartState]:
+        checks = (*CHECKS, *self.checks)
+        part_of = {row.name: each.part for each in checks for row in each.conditions}
+        found: dict[str, list[Finding]] = {each.part: [] for each in checks if each.part}
+        for finding in findings:
+            name = finding.condition.name
+            part = _PART_OF[finding.values["part"]] if is_incomplete(finding) else part_of[name]
+            if part:
+                found[part].append(finding)
+        return [PartState(name, findings) for name, findings in found.items() if findings]
 
     async def by_part(self, now: Instant) -> Mapping[str, Sequence[Finding]]:
         """Return all findings about the `database`, the `machine` and `mail`, in two seconds.
 
         `UNFINISHED` and `FAILED` stand for checks that were not made.
         """
-        site = Site(self.settings, self.keyring, self.roles, now)
+        installation = Installation(self.settings, self.keyring, self.roles, now)
         evaluations: Mapping[str, Callable[[], Awaitable[Sequence[Finding]]]] = {
-            "database": lambda: self.store.scan(lambda tx: in_database(tx, site, self.checks)),
+            "database": lambda: self.store.scan(
+                lambda tx: in_database(tx, installation, self.checks)
+            ),
             "machine": lambda: asyncio.to_thread(on_machine, self.settings, now),
             "mail": lambda: over_network(self.settings),
         }
@@ -120,7 +160,7 @@ class Inspector:
         if tasks:
             await asyncio.wait(tasks, timeout=WITHIN)
         return {
-            name: (*part.found, UNFINISHED.found(part=name)) if part.task else part.found
+            name: (*part.findings, UNFINISHED.finding(part=name)) if part.task else part.findings
             for name, part in self._parts.items()
         }
 
@@ -132,10 +172,10 @@ class Inspector:
         now: Instant,
     ) -> None:
         try:
-            part.found = await evaluate()
+            part.findings = await evaluate()
         except (DatabaseUnavailable, Overloaded, OSError) as failure:
             log.error("inspection.failed", failure)
-            part.found = [FAILED.found(part=name)]
+            part.findings = [FAILED.finding(part=name)]
         finally:
             part.task = None
         part.at = now

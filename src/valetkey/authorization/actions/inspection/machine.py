@@ -13,13 +13,16 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from valetkey.authorization.actions.inspection.check import (
+    CERTIFICATES,
+    DATABASE,
+    MACHINE,
     Condition,
     DatabaseCheck,
     Finding,
     Findings,
+    Installation,
     Level,
     MachineCheck,
-    Site,
     day,
     moment,
 )
@@ -37,7 +40,7 @@ from valetkey.config.paths import (
 from valetkey.config.settings import OTHER_DESCRIPTORS, ServerSettings, Settings
 from valetkey.database import identity
 from valetkey.database.engine import Connection
-from valetkey.database.watch import replication, server_time, unsafe_settings
+from valetkey.database.identity import replication, server_time, unsafe_settings
 from valetkey.fetch.certificate import expiry_of
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.refusal import OperatorError
@@ -53,6 +56,12 @@ _POSTGRESQL = "how-to/operate/run-on-postgresql"
 _CLOCK = "how-to/operate/alerts/clock-stepped"
 _ONE_TIME = translatable("Synchronize the clocks of all machines with one time server.")
 
+DATABASE_GOOD = Condition(
+    "database_good",
+    Level.OK,
+    "%(server)s database",
+    translatable("Connected, and not older than when it was last used."),
+)
 UNNOTED = Condition(
     "database_unnoted",
     Level.WARNING,
@@ -115,7 +124,10 @@ CLOCK = Condition(
 )
 CLOCK_WRONG = CLOCK.as_bad("clock_wrong")
 CLOCK_GOOD = Condition(
-    "clock_good", Level.OK, "%(server)s's clock", "%(seconds)s s from this machine's."
+    "clock_good",
+    Level.OK,
+    "%(server)s's clock",
+    translatable("Its clock differs from this machine's by %(seconds)s s."),
 )
 STANDBYS_HIDDEN = Condition(
     "standbys_hidden",
@@ -178,25 +190,37 @@ class DatabaseOf(Struct, frozen=True):
         return database_file(self.settings, self.server) is not None
 
 
-def known_database(db: Connection, of: DatabaseOf, now: Instant) -> Findings:
+def own_database(settings: Settings) -> DatabaseOf:
+    """Return the authorization server's database."""
+    return DatabaseOf("authorization", settings, settings.authorization)
+
+
+def clock_of(db: Connection, of: DatabaseOf, now: Instant) -> Instant:
+    """Return the time by the clock that all nodes share: PostgreSQL's, or this machine's `now`."""
+    return now if of.is_file else Instant(server_time(db))
+
+
+def known_database(db: Connection, database: DatabaseOf, now: Instant) -> Findings:
     """Compare the database with what its server last saw of it; changes neither."""
-    file, name = last_seen_path(of.settings, of.server), of.name
+    file, name = last_seen_path(database.settings, database.server), database.name
     try:
         known = identity.last_seen(file)
     except OperatorError:
-        yield NOTE_UNREAD.found(server=name, file=file)
+        yield NOTE_UNREAD.finding(server=name, file=file)
         return
     if known is None:
-        yield UNNOTED.found(server=name, file=file)
+        yield UNNOTED.finding(server=name, file=file)
         return
     found = identity.find(db)
     if found is None or found.database != known.database:
-        yield REPLACED.found(server=name, file=file)
-    elif identity.is_older(found, identity.lagging(known, lag(of.settings, of.server))):
-        yield RESTORED.found(server=name, file=file)
+        yield REPLACED.finding(server=name, file=file)
+    elif identity.is_older(found, identity.lagging(known, lag(database.settings, database.server))):
+        yield RESTORED.finding(server=name, file=file)
     elif (ahead := found.at - now) > _TOLERANCE:
         condition = NODES_CLOCK_WRONG if ahead > _MOST else NODES_CLOCK
-        yield condition.found(server=name, seconds=ahead)
+        yield condition.finding(server=name, seconds=ahead)
+    else:
+        yield DATABASE_GOOD.finding(server=name)
 
 
 def database_clock(db: Connection, of: DatabaseOf, now: Instant) -> Findings:
@@ -212,31 +236,31 @@ def judged_clock(server: str, seconds: int) -> Finding:
         condition = CLOCK_WRONG
     elif seconds > _TOLERANCE:
         condition = CLOCK
-    return condition.found(server=server, seconds=seconds)
+    return condition.finding(server=server, seconds=seconds)
 
 
 def standbys(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
     """Judge the standbys of a PostgreSQL server: connected, replaying, enough for commits."""
     if of.is_file:
         return
-    told, name = replication(db), of.name
-    if any(each.state is None for each in told.standbys):
-        yield STANDBYS_HIDDEN.found(server=name)
-    elif told.awaited and not any(each.role in {"sync", "quorum"} for each in told.standbys):
-        yield STANDBY_MISSING.found(server=name, awaited=told.awaited)
-    for each in told.standbys:
+    state, name = replication(db), of.name
+    if any(each.state is None for each in state.standbys):
+        yield STANDBYS_HIDDEN.finding(server=name)
+    elif state.awaited and not any(each.role in {"sync", "quorum"} for each in state.standbys):
+        yield STANDBY_MISSING.finding(server=name, awaited=state.awaited)
+    for each in state.standbys:
         if each.state is None:
             continue
         behind = each.seconds > _LAG or each.bytes > _BEHIND or each.state != "streaming"
         condition = STANDBY_BEHIND if behind else STANDBY_GOOD
         shown = {"seconds": each.seconds, "size": each.bytes >> 20, "state": each.state}
-        yield condition.found(server=name, standby=each.name, role=each.role, **shown)
+        yield condition.finding(server=name, standby=each.name, role=each.role, **shown)
 
 
 def durability(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
     """Name the settings of a PostgreSQL server with which a crash may lose commits."""
     if not of.is_file and (found := unsafe_settings(db)):
-        yield NOT_DURABLE.found(server=of.name, settings=", ".join(found))
+        yield NOT_DURABLE.finding(server=of.name, settings=", ".join(found))
 
 
 _Look = Callable[[Connection, DatabaseOf, Instant], Findings]
@@ -246,7 +270,7 @@ _LOOKS: tuple[tuple[str, _Look, tuple[Condition, ...]], ...] = (
     (
         "known_database",
         known_database,
-        (UNNOTED, NOTE_UNREAD, REPLACED, RESTORED, NODES_CLOCK, NODES_CLOCK_WRONG),
+        (DATABASE_GOOD, UNNOTED, NOTE_UNREAD, REPLACED, RESTORED, NODES_CLOCK, NODES_CLOCK_WRONG),
     ),
     (
         "standbys",
@@ -263,15 +287,14 @@ def of_database(db: Connection, of: DatabaseOf, now: Instant) -> Findings:
         yield from look(db, of, now)
 
 
-def _own(look: _Look) -> Callable[[Transaction, Site], Findings]:
-    def run(tx: Transaction, site: Site) -> Findings:
-        own = DatabaseOf("authorization", site.settings, site.settings.authorization)
-        return look(tx.db, own, site.now)
+def _own(look: _Look) -> Callable[[Transaction, Installation], Findings]:
+    def run(tx: Transaction, installation: Installation) -> Findings:
+        return look(tx.db, own_database(installation.settings), installation.now)
 
     return run
 
 
-CHECKS = tuple(DatabaseCheck(name, _own(look), known) for name, look, known in _LOOKS)
+CHECKS = tuple(DatabaseCheck(name, _own(look), known, DATABASE) for name, look, known in _LOOKS)
 
 
 _LITTLE = 0.10  # share of a disk
@@ -306,7 +329,7 @@ OPEN_FILES_GOOD = Condition(
     "open_files_good",
     Level.OK,
     "open files",
-    "A worker may open enough files for %(connections)s connections.",
+    translatable("A worker may open enough files for %(connections)s connections."),
 )
 FILE_MODE = Condition(
     "file_mode",
@@ -338,7 +361,7 @@ def judged_disk(server: str, folder: Path, free: int, total: int) -> Finding:
         condition = DISK_FULL
     elif free < total * _LITTLE and free < _ENOUGH:
         condition = DISK
-    return condition.found(server=server, free=_amount(free), total=_amount(total), folder=folder)
+    return condition.finding(server=server, free=_amount(free), total=_amount(total), folder=folder)
 
 
 def _amount(count: int) -> str:
@@ -350,11 +373,11 @@ def open_files(settings: Settings, _: Instant) -> Findings:
     """Compare the limit of open files with the connections that a worker may have."""
     _soft, hard = getrlimit(RLIMIT_NOFILE)
     connections = settings.limits.connections
-    wanted = connections + OTHER_DESCRIPTORS
-    if hard == RLIM_INFINITY or hard >= wanted:
-        yield OPEN_FILES_GOOD.found(connections=connections)
+    needed = connections + OTHER_DESCRIPTORS
+    if hard == RLIM_INFINITY or hard >= needed:
+        yield OPEN_FILES_GOOD.finding(connections=connections)
     else:
-        yield OPEN_FILES.found(limit=hard, wanted=wanted)
+        yield OPEN_FILES.finding(limit=hard, wanted=needed)
 
 
 def file_modes(settings: Settings, _: Instant) -> Findings:
@@ -364,13 +387,13 @@ def file_modes(settings: Settings, _: Instant) -> Findings:
         mode = _mode(file)
         if mode & _OTHERS:
             judged = FILE_MODE_OPEN if mode & (stat.S_IRWXO | stat.S_IWGRP) else FILE_MODE
-            yield judged.found(what="file modes", file=file, mode=f"{mode:o}", right="600")
+            yield judged.finding(what="file modes", file=file, mode=f"{mode:o}", right="600")
     for name, server in servers(settings):
         files = certificate_files(settings, server)
         if files is not None and (mode := _mode(files[1])) & stat.S_IRWXO:
             # A group for those who may read keys is usual.
             shown = {"file": files[1], "mode": f"{mode:o}", "right": "o="}
-            yield FILE_MODE.found(what=f"{name} key", **shown)
+            yield FILE_MODE.finding(what=f"{name} key", **shown)
 
 
 def _secret_files(settings: Settings) -> Iterator[Path]:
@@ -380,10 +403,10 @@ def _secret_files(settings: Settings) -> Iterator[Path]:
     if settings.source.file is not None:
         # A password from the environment is not in the file.
         text = settings.source.file.read_text(encoding="utf-8", errors="replace")
-        for _, server in servers(settings):
-            if (password := urlsplit(server.database).password) and password in text:
-                yield settings.source.file
-                break
+        urls = [*(server.database for _, server in servers(settings))]
+        urls += settings.authorization.replicas
+        if any((password := urlsplit(url).password) and password in text for url in urls):
+            yield settings.source.file
 
 
 def _mode(file: Path) -> int:
@@ -405,7 +428,10 @@ CLOCK_FREE = Condition(
     page="how-to/operate/alerts/clock-stepped",
 )
 CLOCK_SYNCHRONIZED = Condition(
-    "clock_synchronized", Level.OK, "this machine's clock", "The kernel says it is synchronized."
+    "clock_synchronized",
+    Level.OK,
+    "this machine's clock",
+    translatable("Its clock is synchronized, says the kernel."),
 )
 
 _STATUS = 20 if sys.maxsize < 1 << 32 else 40
@@ -436,14 +462,14 @@ def clock(_: Settings, __: Instant) -> Findings:
     """Judge the clock by what the kernel knows of it; nothing is found where it tells nothing."""
     status = kernel_status()
     if status is not None:
-        yield (CLOCK_FREE if status & _UNSYNCHRONIZED else CLOCK_SYNCHRONIZED).found()
+        yield (CLOCK_FREE if status & _UNSYNCHRONIZED else CLOCK_SYNCHRONIZED).finding()
 
 
 MACHINE_CHECKS = (
-    MachineCheck("disk", disks, (DISK, DISK_FULL, DISK_GOOD)),
-    MachineCheck("open_files", open_files, (OPEN_FILES, OPEN_FILES_GOOD)),
-    MachineCheck("file_modes", file_modes, (FILE_MODE, FILE_MODE_OPEN)),
-    MachineCheck("machine_clock", clock, (CLOCK_FREE, CLOCK_SYNCHRONIZED)),
+    MachineCheck("disk", disks, (DISK, DISK_FULL, DISK_GOOD), MACHINE),
+    MachineCheck("open_files", open_files, (OPEN_FILES, OPEN_FILES_GOOD), MACHINE),
+    MachineCheck("file_modes", file_modes, (FILE_MODE, FILE_MODE_OPEN), MACHINE),
+    MachineCheck("machine_clock", clock, (CLOCK_FREE, CLOCK_SYNCHRONIZED), MACHINE),
 )
 
 
@@ -507,7 +533,7 @@ def certificates(settings: Settings, now: Instant) -> Findings:
         except OSError:
             until = None
         if until is None:
-            yield CERTIFICATE_UNREAD.found(server=name, file=files[0])
+            yield CERTIFICATE_UNREAD.finding(server=name, file=files[0])
         else:
             yield judged_certificate(name, until, now)
 
@@ -521,7 +547,7 @@ def judged_certificate(server: str, until: Instant, now: Instant) -> Finding:
         condition = CERTIFICATE_NOW
     elif until - now < _SOON:
         condition = CERTIFICATE
-    return condition.found(server=server, day=day(until))
+    return condition.finding(server=server, day=day(until))
 
 
 def orders(settings: Settings, _: Instant) -> Findings:
@@ -531,7 +557,7 @@ def orders(settings: Settings, _: Instant) -> Findings:
             times, last = failed_orders(settings, server)
             if times:
                 shown = {"authority": settings.tls.acme, "times": times, "at": moment(last)}
-                yield ACME.found(server=name, **shown)
+                yield ACME.finding(server=name, **shown)
 
 
 CERTIFICATE_CHECKS = (
@@ -545,6 +571,7 @@ CERTIFICATE_CHECKS = (
             CERTIFICATE_GOOD,
             CERTIFICATE_UNREAD,
         ),
+        CERTIFICATES,
     ),
-    MachineCheck("orders", orders, (ACME,)),
+    MachineCheck("orders", orders, (ACME,), CERTIFICATES),
 )

@@ -1,13 +1,18 @@
 """Checks of the mail server and the queues: email, sign-out notices, log export."""
 
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.check import (
+    AUDIT_LOG,
+    MAIL,
+    SIGN_OUT_NOTICES,
     Condition,
     DatabaseCheck,
     Finding,
     Findings,
+    Installation,
     Level,
     NetworkCheck,
-    Site,
+    RemedyButton,
     moment,
 )
 from valetkey.authorization.email.delivery import MailServer, NotDelivered
@@ -20,6 +25,9 @@ from valetkey.kernel.text import translatable
 
 _STUCK = minutes(10)
 _AUDIT_BEHIND = minutes(30)
+_CONSOLE = ADDRESSES["admin_mail"]
+_TEST = RemedyButton(translatable("Send a test email"), Permission.SETTINGS)
+_SHOW = RemedyButton(translatable("Show how email is sent"))
 _AUDIT = "how-to/operate/audit-log"
 
 MAIL_STUCK = Condition(
@@ -29,7 +37,8 @@ MAIL_STUCK = Condition(
     translatable("Email has been queued for more than ten minutes."),
     translatable("Send a test email and check the mail server's reply."),
     page="how-to/operate/alerts/outbox-stuck",
-    console=ADDRESSES["admin_mail"],
+    console=_CONSOLE,
+    remedy=_TEST,
 )
 SIGN_OUT_NOTICES_STUCK = Condition(
     "apps_untold",
@@ -38,6 +47,18 @@ SIGN_OUT_NOTICES_STUCK = Condition(
     translatable("Some apps do not respond to back-channel logout requests."),
     translatable("Delivery is retried for a day."),
     page="how-to/operate/alerts/outbox-stuck",
+)
+SIGN_OUT_NOTICES_GOOD = Condition(
+    "apps_told",
+    Level.OK,
+    "sign-out notices",
+    translatable("No sign-out notice has been queued for more than ten minutes."),
+)
+AUDIT_GOOD = Condition(
+    "audit_good",
+    Level.OK,
+    "audit log",
+    translatable("No event has waited more than 30 minutes for the hash chain or an export."),
 )
 NOT_CHAINED = Condition(
     "audit_not_chained",
@@ -57,29 +78,36 @@ NOT_EXPORTED = Condition(
 )
 
 
-def outboxes(tx: Transaction, site: Site) -> Findings:
-    """Find email and sign-out notices that wait too long."""
-    before = Instant(site.now - _STUCK)
-    if site.settings.mail.is_on and tx.mails.is_any_due(before):
-        yield MAIL_STUCK.found()
-    if tx.deliveries.is_any_due(before):
-        yield SIGN_OUT_NOTICES_STUCK.found()
+def email_queue(tx: Transaction, installation: Installation) -> Findings:
+    """Find email that waits too long."""
+    if installation.settings.mail.is_on and tx.mails.is_any_due(Instant(installation.now - _STUCK)):
+        yield MAIL_STUCK.finding()
 
 
-def audit(tx: Transaction, site: Site) -> Findings:
+def sign_out_notices(tx: Transaction, installation: Installation) -> Findings:
+    """Find sign-out notices that wait too long."""
+    is_stuck = tx.deliveries.is_any_due(Instant(installation.now - _STUCK))
+    yield (SIGN_OUT_NOTICES_STUCK if is_stuck else SIGN_OUT_NOTICES_GOOD).finding()
+
+
+def audit(tx: Transaction, installation: Installation) -> Findings:
     """Find events that wait for the hash chain, and destinations that are behind."""
+    is_good = True
     oldest = tx.audit_chain.oldest_waiting()
-    if oldest is not None and site.now - oldest > _AUDIT_BEHIND:
-        yield NOT_CHAINED.found(at=moment(oldest))
+    if oldest is not None and installation.now - oldest > _AUDIT_BEHIND:
+        is_good = False
+        yield NOT_CHAINED.finding(at=moment(oldest))
     waiting = tx.audit_exports.waiting_since()
-    for name in site.settings.audit.export:
+    for name in installation.settings.audit.export:
         since = waiting.get(name)
-        if since is not None and site.now - since > _AUDIT_BEHIND:
-            yield NOT_EXPORTED.found(name=name, at=moment(since))
+        if since is not None and installation.now - since > _AUDIT_BEHIND:
+            is_good = False
+            yield NOT_EXPORTED.finding(name=name, at=moment(since))
+    if is_good:
+        yield AUDIT_GOOD.finding()
 
 
 _PAGE = "how-to/operate/send-mail"
-_CONSOLE = ADDRESSES["admin_mail"]
 
 MAIL_OFF = Condition(
     "mail_off",
@@ -89,6 +117,7 @@ MAIL_OFF = Condition(
     translatable("Set mail.host and mail.from_address."),
     page=_PAGE,
     console=_CONSOLE,
+    remedy=_SHOW,
 )
 MAILBOX = Condition(
     "mailbox",
@@ -98,6 +127,7 @@ MAILBOX = Condition(
     translatable("Use this for a demo only."),
     page=_PAGE,
     console=_CONSOLE,
+    remedy=_SHOW,
 )
 MAIL_UNREACHABLE = Condition(
     "mail_unreachable",
@@ -107,29 +137,38 @@ MAIL_UNREACHABLE = Condition(
     translatable("Check mail.host, mail.port, mail.tls, mail.user and the password."),
     page=_PAGE,
     console=_CONSOLE,
+    remedy=_TEST,
 )
-MAIL_GOOD = Condition("mail_good", Level.OK, "mail", "%(server)s accepts connections, %(tls)s.")
+MAIL_GOOD = Condition(
+    "mail_good", Level.OK, "mail", translatable("%(server)s accepts connections, %(tls)s.")
+)
 
 
 async def mail(settings: Settings) -> Finding:
     """Connect and sign in to the mail server, in at most 60 seconds."""
     section = settings.mail
     if section.is_mailbox:
-        return MAILBOX.found()
+        return MAILBOX.finding()
     if not section.is_on:
-        return MAIL_OFF.found()
+        return MAIL_OFF.finding()
     server = f"{section.host}:{section.used_port}"
     try:
         await MailServer.of(settings).check()
     except OperatorError as error:
-        return MAIL_UNREACHABLE.found(server=server, reason=error)
+        return MAIL_UNREACHABLE.finding(server=server, reason=error)
     except NotDelivered as failure:
-        return MAIL_UNREACHABLE.found(server=server, reason=failure.reason)
-    return MAIL_GOOD.found(server=server, tls=section.tls.value)
+        return MAIL_UNREACHABLE.finding(server=server, reason=failure.reason)
+    return MAIL_GOOD.finding(server=server, tls=section.tls.value)
 
 
 CHECKS = (
-    DatabaseCheck("outboxes", outboxes, (MAIL_STUCK, SIGN_OUT_NOTICES_STUCK)),
-    DatabaseCheck("audit", audit, (NOT_CHAINED, NOT_EXPORTED)),
-    NetworkCheck("mail", mail, (MAIL_OFF, MAILBOX, MAIL_UNREACHABLE, MAIL_GOOD)),
+    DatabaseCheck("email_queue", email_queue, (MAIL_STUCK,), MAIL),
+    DatabaseCheck(
+        "sign_out_notices",
+        sign_out_notices,
+        (SIGN_OUT_NOTICES_STUCK, SIGN_OUT_NOTICES_GOOD),
+        SIGN_OUT_NOTICES,
+    ),
+    DatabaseCheck("audit", audit, (NOT_CHAINED, NOT_EXPORTED, AUDIT_GOOD), AUDIT_LOG),
+    NetworkCheck("mail", mail, (MAIL_OFF, MAILBOX, MAIL_UNREACHABLE, MAIL_GOOD), MAIL),
 )

@@ -2,22 +2,25 @@
 
 from collections.abc import Iterable
 
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.inspection.check import (
+    KEYS,
     Condition,
     DatabaseCheck,
     Finding,
     Findings,
+    Installation,
     Level,
-    Site,
+    RemedyButton,
     day,
     moment,
 )
 from valetkey.authorization.actions.records import credential_in_file
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.client import RESOURCE_SERVER, Client, GrantTypeName
-from valetkey.authorization.model.signing_key import KeyState, SigningKeyRecord
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
+from valetkey.authorization.storage.signing_keys import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.signing_keys import place
 from valetkey.kernel.keyring import Keyring
@@ -40,6 +43,7 @@ ONE_OWNER = Condition(
     translatable("Add a second one to avoid being locked out."),
     page=_TEAM,
     console=ADDRESSES["admin_roles"],
+    remedy=RemedyButton(translatable("Add a second owner"), Permission.ROLES),
 )
 UNPROTECTED = Condition(
     "unprotected",
@@ -49,6 +53,7 @@ UNPROTECTED = Condition(
     translatable("Ask them to add a passkey."),
     page=_TEAM,
     console=ADDRESSES["admin_roles"],
+    remedy=RemedyButton(translatable("Show these users")),
 )
 SECRET_IN_URL = Condition(
     "secret_in_url",
@@ -62,6 +67,7 @@ SECRET_IN_URL = Condition(
     "valetkey client secret %(client)s",
     page="how-to/operate/run-behind-a-proxy",
     console=_APP,
+    remedy=RemedyButton(translatable("Issue a new secret"), Permission.CLIENTS, "secret"),
 )
 IMPLICIT = Condition(
     "implicit",
@@ -75,6 +81,7 @@ IMPLICIT = Condition(
     "valetkey client allow-implicit %(client)s --off",
     page=_CLIENTS,
     console=_APP,
+    remedy=RemedyButton(translatable("Disable implicit grant"), Permission.CLIENTS, "end-implicit"),
 )
 PASSWORD = Condition(
     "password",
@@ -88,6 +95,7 @@ PASSWORD = Condition(
     "valetkey client allow-password %(client)s --off",
     page=_CLIENTS,
     console=_APP,
+    remedy=RemedyButton(translatable("Disable password grant"), Permission.CLIENTS, "end-password"),
 )
 REDIRECT_URI = Condition(
     "redirect_uri",
@@ -101,6 +109,7 @@ REDIRECT_URI = Condition(
     "valetkey client change %(client)s",
     page=_CLIENTS,
     console=_APP,
+    remedy=RemedyButton(translatable("Change the redirect URIs"), Permission.CLIENTS, "edit"),
 )
 MORE = Condition(
     "more",
@@ -108,23 +117,25 @@ MORE = Condition(
     "clients",
     translatable("There are more findings about apps."),
     translatable("Fix those that are shown first."),
+    console=ADDRESSES["admin_clients"],
+    remedy=RemedyButton(translatable("Show all apps")),
 )
 
 
-def holders(tx: Transaction, site: Site) -> Findings:
+def holders(tx: Transaction, installation: Installation) -> Findings:
     """Check owners, and that those with a role have a second factor."""
-    found = [each for each in site.roles.holders(tx) if each.user.disabled_at is None]
+    found = [each for each in installation.roles.holders(tx) if each.user.disabled_at is None]
     if sum(each.user.role is Role.OWNER for each in found) == 1:
-        yield ONE_OWNER.found()
+        yield ONE_OWNER.finding()
     if unprotected := sum(not each.protected for each in found):
-        yield UNPROTECTED.found(count=unprotected)
+        yield UNPROTECTED.finding(count=unprotected)
 
 
-def clients(tx: Transaction, _: Site) -> Findings:
+def clients(tx: Transaction, _: Installation) -> Findings:
     """Check the first 10,000 clients for settings with a risk; name at most 20."""
     sighted = tx.clients.query_credential_uses(_MOST_NAMED + 1)
     found = [
-        SECRET_IN_URL.found(client=client, times=seen.requests, at=moment(seen.last_seen_at))
+        SECRET_IN_URL.finding(client=client, times=seen.requests, at=moment(seen.last_seen_at))
         for client, seen in sighted
     ]
     last = ""
@@ -137,19 +148,19 @@ def clients(tx: Transaction, _: Site) -> Findings:
         last = page[-1].id
     yield from found[:_MOST_NAMED]
     if len(found) > _MOST_NAMED:
-        yield MORE.found()
+        yield MORE.finding()
 
 
 def _risks(client: Client) -> Iterable[Finding]:
     if client.disabled_at is not None:
         return
     if client.may_use(GrantTypeName.IMPLICIT):
-        yield IMPLICIT.found(client=client.id)
+        yield IMPLICIT.finding(client=client.id)
     if client.may_use(GrantTypeName.PASSWORD):
-        yield PASSWORD.found(client=client.id)
+        yield PASSWORD.finding(client=client.id)
     for uri in client.redirect_uris:
         if taken := answer_parameters(uri):
-            yield REDIRECT_URI.found(client=client.id, uri=uri, names=", ".join(taken))
+            yield REDIRECT_URI.finding(client=client.id, uri=uri, names=", ".join(taken))
 
 
 ACCOUNT_CHECKS = (
@@ -187,6 +198,7 @@ NO_KEY = Condition(
     translatable("Restart the server and look at its log: it creates the first key."),
     page=_KEYS_PAGE,
     console=_KEYS_CONSOLE,
+    remedy=RemedyButton(translatable("Rotate the keys"), Permission.KEYS, "rotate"),
 )
 NO_NEXT_KEY = Condition(
     "no_next_key",
@@ -196,12 +208,13 @@ NO_NEXT_KEY = Condition(
     translatable("A running server creates it within a minute."),
     page=_KEYS_PAGE,
     console=_KEYS_CONSOLE,
+    remedy=RemedyButton(translatable("Show the keys")),
 )
 KEYS_GOOD = Condition(
     "keys_good",
     Level.OK,
     "signing keys %(algorithm)s",
-    "One is active; the next is used from %(day)s.",
+    translatable("One %(algorithm)s key is active; the next is used from %(day)s."),
 )
 CREDENTIAL_ABSENT = Condition(
     "credential_absent",
@@ -223,7 +236,7 @@ CREDENTIAL_GOOD = Condition(
     "credential_good",
     Level.OK,
     "credential",
-    "The authorization server accepts it.",
+    translatable("The resource server's credential is accepted."),
 )
 
 
@@ -232,43 +245,51 @@ def count_opened(records: Iterable[SigningKeyRecord], keyring: Keyring) -> int:
     return sum(keyring.sealer.open(each.sealed, place(each.kid)) is not None for each in records)
 
 
-def signing_keys(tx: Transaction, site: Site) -> Findings:
+def signing_keys(tx: Transaction, installation: Installation) -> Findings:
     """Check for each algorithm that a key signs and that the next one is published."""
-    records = tuple(tx.signing_keys.all(site.now))
-    if (opened := count_opened(records, site.keyring)) < len(records):
-        yield KEYRING.found(opened=opened, count=len(records))
+    records = tuple(tx.signing_keys.all(installation.now))
+    if (opened := count_opened(records, installation.keyring)) < len(records):
+        yield KEYRING.finding(opened=opened, count=len(records))
     if not records:
-        yield FIRST_KEYS.found()
+        yield FIRST_KEYS.finding()
         return
-    for algorithm in site.settings.tokens.signing_algorithms:
-        states = {each.state(site.now): each for each in records if each.algorithm == algorithm}
+    for algorithm in installation.settings.tokens.signing_algorithms:
+        states = {
+            each.state(installation.now): each for each in records if each.algorithm == algorithm
+        }
         following = states.get(KeyState.NEXT)
         if KeyState.CURRENT not in states:
-            yield NO_KEY.found(algorithm=algorithm.value)
+            yield NO_KEY.finding(algorithm=algorithm.value)
         elif following is None:
-            yield NO_NEXT_KEY.found(algorithm=algorithm.value)
+            yield NO_NEXT_KEY.finding(algorithm=algorithm.value)
         else:
-            yield KEYS_GOOD.found(algorithm=algorithm.value, day=day(following.activates_at))
+            yield KEYS_GOOD.finding(algorithm=algorithm.value, day=day(following.activates_at))
 
 
-def credential(tx: Transaction, site: Site) -> Findings:
+def credential(tx: Transaction, installation: Installation) -> Findings:
     """Check that the resource server's credential is the one that is registered."""
     client = tx.clients.find(RESOURCE_SERVER)
-    if client is None or not site.settings.resource.enabled:
+    if client is None or not installation.settings.resource.enabled:
         return
-    secret = credential_in_file(site.settings) or site.settings.resource.credential_text
+    secret = (
+        credential_in_file(installation.settings) or installation.settings.resource.credential_text
+    )
     if secret is None:
-        yield CREDENTIAL_ABSENT.found()
+        yield CREDENTIAL_ABSENT.finding()
         return
-    print_ = site.keyring.fingerprint_key.of(secret_purpose(client.id), secret.reveal())
-    known = any(same(each.fingerprint, print_) for each in client.live_secrets(site.now))
+    print_ = installation.keyring.fingerprint_key.fingerprint(
+        secret_purpose(client.id), secret.reveal()
+    )
+    known = any(same(each.fingerprint, print_) for each in client.live_secrets(installation.now))
     is_accepted = known and client.disabled_at is None
-    yield (CREDENTIAL_GOOD if is_accepted else CREDENTIAL_WRONG).found()
+    yield (CREDENTIAL_GOOD if is_accepted else CREDENTIAL_WRONG).finding()
 
 
 KEY_CHECKS = (
     DatabaseCheck(
-        "signing_keys", signing_keys, (KEYRING, FIRST_KEYS, NO_KEY, NO_NEXT_KEY, KEYS_GOOD)
+        "signing_keys", signing_keys, (KEYRING, FIRST_KEYS, NO_KEY, NO_NEXT_KEY, KEYS_GOOD), KEYS
     ),
-    DatabaseCheck("credential", credential, (CREDENTIAL_ABSENT, CREDENTIAL_WRONG, CREDENTIAL_GOOD)),
+    DatabaseCheck(
+        "credential", credential, (CREDENTIAL_ABSENT, CREDENTIAL_WRONG, CREDENTIAL_GOOD), KEYS
+    ),
 )

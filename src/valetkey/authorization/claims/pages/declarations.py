@@ -1,7 +1,7 @@
-"""/admin/attributes and /admin/claims: list, declare, change and delete declarations by name."""
+"""/admin/attributes and /admin/claims: list, show, declare, change and delete declarations."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from functools import cache
 from urllib.parse import quote
 
 import msgspec
@@ -31,7 +31,7 @@ from valetkey.authorization.operations.operation import (
     tag_of,
     value_of,
 )
-from valetkey.authorization.protocol.register.faults import input_fault, reason_of
+from valetkey.authorization.protocol.register.faults import input_fault
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     PEOPLE,
@@ -39,6 +39,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
+from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
@@ -47,21 +48,36 @@ from valetkey.authorization.site.admin.confirm import (
     done_at,
 )
 from valetkey.authorization.site.admin.input_fields import (
-    Faults,
-    InputField,
+    Choices,
     Words,
     as_text,
-    input_fields,
     read_input,
-    typed_again,
+    typed,
 )
-from valetkey.authorization.site.admin.input_form import InputFormPage, act_of
+from valetkey.authorization.site.admin.input_form import SAVE, FormFields, FormSubject
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    Related,
+    facts,
+    read_activity,
+)
+from valetkey.authorization.site.admin.objects import (
+    Line,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    code,
+    text,
+    unsorted,
+    words,
+)
 from valetkey.authorization.site.admin.references import (
     APPS,
     References,
     apis,
     offered,
-    resolved,
 )
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
@@ -75,37 +91,54 @@ CLAIMS = "/admin/claims"
 PREVIEW = "/admin/claims/preview"
 
 Shown = AttributeShown | ClaimShown
-Row = tuple[tuple[str | tuple[str, ...], ...], str]
-"""The cells of a declaration in the list, and its hint."""
 
 
-class ListText(Struct, frozen=True):
-    """The translatable texts of the pages about one kind of declaration."""
+class FormText(Struct, frozen=True):
+    """The translatable texts of the form of one kind of declaration, and the hint of the name."""
 
-    title: str
-    text: str
-    columns: tuple[str, ...]
-    new: str
     create: str
     edit: str
-    empty_title: str
-    empty_text: str
-    #: Hint of the field for the name.
     name: str
 
 
-_ATTRIBUTE_TEXTS = ListText(
-    translatable("Attributes"),
-    translatable(
-        "Attributes are custom fields of user accounts, such as a department. They appear in "
-        "profiles, imports and directories; a claim puts them into tokens."
+_LONGEST = 250
+
+
+def _list(place: str, words: ListWords, *columns: str) -> ListDeclaration:
+    return ListDeclaration(
+        place,
+        words,
+        unsorted(*columns),
+        longest=_LONGEST,
+        new_url=f"{place}/new",
+        permission=Permission.CLIENTS,
+    )
+
+
+_ATTRIBUTE_LIST = _list(
+    ATTRIBUTES,
+    ListWords(
+        caption=translatable("Attributes"),
+        new=translatable("New attribute"),
+        none_found=translatable("No attribute found"),
+        show_all=translatable("Show all attributes"),
+        empty_title=translatable("No attributes yet"),
+        empty_text=translatable(
+            "Create one for what you need to know about users besides name and email."
+        ),
+        search_hint=translatable("Part of the name."),
+        lead=translatable(
+            "Attributes are custom fields of user accounts, such as a department. They appear in "
+            "profiles, imports and directories; a claim puts them into tokens."
+        ),
     ),
-    (translatable("Attribute"), translatable("Values"), translatable("Edited by")),
-    translatable("New attribute"),
+    translatable("Attribute"),
+    translatable("Values"),
+    translatable("Edited by"),
+)
+_ATTRIBUTE_TEXTS = FormText(
     translatable("Create attribute"),
     translatable("Edit attribute"),
-    translatable("No attributes yet"),
-    translatable("Create one for what you need to know about users besides name and email."),
     translatable("A letter, then letters, digits and underscores. It cannot be changed later."),
 )
 _ATTRIBUTE_WORDS: Words = {
@@ -125,21 +158,38 @@ _ATTRIBUTE_WORDS: Words = {
         translatable("Only for strings, numbers and booleans."),
     ),
 }
-_CLAIM_TEXTS = ListText(
-    translatable("Claims"),
-    translatable("Declared claims add data about users to tokens, without code."),
-    (translatable("Claim"), translatable("Source"), translatable("In"), translatable("Only for")),
-    translatable("New claim"),
+_CLAIM_LIST = _list(
+    CLAIMS,
+    ListWords(
+        caption=translatable("Claims"),
+        new=translatable("New claim"),
+        none_found=translatable("No claim found"),
+        show_all=translatable("Show all claims"),
+        empty_title=translatable("No claims yet"),
+        empty_text=translatable(
+            "Create one to pass groups, roles or attributes of users to apps and APIs."
+        ),
+        search_hint=translatable("Part of the name."),
+        lead=translatable("Declared claims add data about users to tokens, without code."),
+    ),
+    translatable("Claim"),
+    translatable("Source"),
+    translatable("In"),
+    translatable("Only for"),
+)
+_CLAIM_TEXTS = FormText(
     translatable("Create claim"),
     translatable("Edit claim"),
-    translatable("No claims yet"),
-    translatable("Create one to pass groups, roles or attributes of users to apps and APIs."),
     translatable(
         "The name in the token: a word such as department, or a URL. It cannot be changed later."
     ),
 )
 _CLAIM_WORDS: Words = {
     "from": (translatable("Source"), ""),
+    "argument": (
+        translatable("Text"),
+        translatable("Only for sources that need it: a prefix, an identifier or a fixed text."),
+    ),
     "in": (translatable("Include in"), ""),
     "scope": (
         translatable("Scope"),
@@ -173,6 +223,26 @@ PLACE_WORDS = {
 }
 
 
+_ARGUED = {
+    "attribute:": translatable("Attribute %(text)s"),
+    "groups:": translatable("Groups whose names begin with %(text)s"),
+    "roles:": translatable("Roles at the API %(text)s"),
+    "constant:": translatable("The text %(text)s, for all users"),
+    "upstream:": translatable("Stored claim %(text)s of a sign-in provider"),
+}
+"""Sources with a text, in words."""
+
+
+class ClaimForm(ClaimWanted, frozen=True, kw_only=True):
+    """The form of a claim: the text of a source that ends with a colon is a field of its own."""
+
+    argument: str = ""
+
+
+Names = Mapping[str, Mapping[str, str]]
+"""The names of the apps and APIs of a claim, by the field that refers to them and its value."""
+
+
 class Kind(Struct, frozen=True):
     """One kind of declaration: its operations, its texts, and how it is shown and read."""
 
@@ -182,38 +252,105 @@ class Kind(Struct, frozen=True):
     argument: str
     operations: tuple[Operation, ...]
     wanted: type[AttributeWanted] | type[ClaimWanted]
+    #: The fields of the form.
+    takes: type[AttributeWanted] | type[ClaimForm]
     lists: Operation
     list_type: type[AttributeList] | type[ClaimList]
     declares: Operation
-    texts: ListText
+    listed: ListDeclaration
+    texts: FormText
     words: Words
     row: Callable[[Shown], Row]
-    links: tuple[tuple[str, str], ...]
+    facts: Callable[[Shown, Names], tuple[Fact, ...]]
+    links: tuple[tuple[str, str, str], ...] = ()
 
-    def address(self, name: str, act: str) -> str:
-        """Return the address of a page about the declaration with this name."""
-        return f"{self.place}/{quote(name, safe='')}/{act}"
+    @property
+    def title(self) -> str:
+        """Return the title of the list, translatable."""
+        return self.listed.words.caption
+
+
+def address_of(place: str, name: str) -> str:
+    """Return the address of the page about a declaration."""
+    # A declaration can be called as a page beside it: "new" and "%6Eew" are different paths.
+    quoted = f"%{ord(name[0]):02X}{name[1:]}" if name in {"new", "preview"} else quote(name, "")
+    return f"{place}/{quoted}"
+
+
+def _schema_type(item: AttributeShown) -> Part:
+    kind = item.schema.get("type")
+    return code(kind if isinstance(kind, str) else "JSON")
+
+
+def _editors(item: AttributeShown) -> Part:
+    if item.editable:
+        return words(translatable("users and administrators"))
+    return words(translatable("administrators"))
 
 
 def _attribute_row(item: Shown) -> Row:
     if not isinstance(item, AttributeShown):
         raise TypeError(item)
-    kind = item.schema.get("type")
-    values = kind if isinstance(kind, str) else "JSON"
-    editors = translatable("users and administrators")
-    return (
-        values,
-        editors if item.editable else translatable("administrators"),
-    ), item.label
+    return Row(
+        item.name,
+        item.name,
+        address_of(ATTRIBUTES, item.name),
+        ((_schema_type(item),), (_editors(item),)),
+        (text(item.label),) if item.label else (),
+    )
+
+
+def _attribute_facts(item: Shown, _names: Names) -> tuple[Fact, ...]:
+    if not isinstance(item, AttributeShown):
+        raise TypeError(item)
+    return facts(
+        (
+            (_ATTRIBUTE_WORDS["label"][0], text(item.label) if item.label else None),
+            (translatable("Values"), _schema_type(item)),
+            (translatable("Edited by"), _editors(item)),
+            (
+                _ATTRIBUTE_WORDS["schema"][0],
+                code(msgspec.json.encode(item.schema).decode()) if item.schema else None,
+            ),
+        )
+    )
+
+
+def _source(source: str) -> Part:
+    kind, colon, argument = source.partition(":")
+    if not colon:
+        return words(dict(SOURCES).get(source, source), source)
+    url = address_of(ATTRIBUTES, argument) if kind == "attribute" else ""
+    return words(_ARGUED[f"{kind}:"], url=url, text=argument)
+
+
+def _places(item: ClaimShown) -> tuple[Part, ...]:
+    return tuple(words(PLACE_WORDS[place.value]) for place in item.places)
 
 
 def _claim_row(item: Shown) -> Row:
     if not isinstance(item, ClaimShown):
         raise TypeError(item)
-    only = [f"scope {item.scope}"] if item.scope else []
-    narrowed = ", ".join([*only, *item.clients, *item.apis])
-    places = tuple(PLACE_WORDS[place.value] for place in item.places)
-    return (item.source, places, narrowed), ""
+    only = (*([item.scope] if item.scope else []), *item.clients, *item.apis)
+    cells = ((_source(item.source),), _places(item), tuple(code(each) for each in only))
+    return Row(item.name, item.name, address_of(CLAIMS, item.name), cells)
+
+
+def _claim_facts(item: Shown, names: Names) -> tuple[Fact, ...]:
+    if not isinstance(item, ClaimShown):
+        raise TypeError(item)
+    apps = tuple(
+        text(names["clients"].get(each) or each, client_address(each)) for each in item.clients
+    )
+    apis = tuple(Part("text", names["apis"].get(each, ""), small=each) for each in item.apis)
+    scope = code(item.scope) if item.scope else words(translatable("every token"))
+    return (
+        Fact(translatable("Source"), (_source(item.source),)),
+        Fact(_CLAIM_WORDS["in"][0], _places(item)),
+        Fact(translatable("Scope"), (scope,)),
+        Fact(translatable("Apps"), apps or (words(translatable("every app")),)),
+        Fact(translatable("APIs"), apis or (words(translatable("every API")),)),
+    )
 
 
 KINDS = (
@@ -223,13 +360,15 @@ KINDS = (
         "attribute",
         OF_ATTRIBUTES,
         AttributeWanted,
+        AttributeWanted,
         LIST_ATTRIBUTES,
         AttributeList,
         DECLARE_ATTRIBUTE,
+        _ATTRIBUTE_LIST,
         _ATTRIBUTE_TEXTS,
         _ATTRIBUTE_WORDS,
         _attribute_row,
-        (),
+        _attribute_facts,
     ),
     Kind(
         CLAIMS,
@@ -237,56 +376,21 @@ KINDS = (
         "claim",
         OF_CLAIMS,
         ClaimWanted,
+        ClaimForm,
         LIST_CLAIMS,
         ClaimList,
         DECLARE_CLAIM,
+        _CLAIM_LIST,
         _CLAIM_TEXTS,
         _CLAIM_WORDS,
         _claim_row,
-        ((translatable("Preview tokens"), PREVIEW),),
+        _claim_facts,
+        (("preview", translatable("Preview tokens"), PREVIEW),),
     ),
 )
 
 
-class ListRow(Struct, frozen=True):
-    """One row: a name, the page to edit it ("" for none), a cell per column, and its buttons.
-
-    `ways` are title and address of what can be done with it.
-    """
-
-    name: str
-    url: str
-    #: A cell may be several words, each of them translatable.
-    cells: tuple[str | tuple[str, ...], ...]
-    hint: str = ""
-    ways: tuple[tuple[str, str], ...] = ()
-
-
-class ListPage(Struct, frozen=True):
-    """A list. Texts are translatable, names and cells are not.
-
-    `links` are titles and addresses of pages that belong to it; `ways` are the row's last cell.
-    """
-
-    template: ClassVar[str] = "claims/pages/declarations.html"
-
-    title: str
-    text: str
-    columns: tuple[str, ...]
-    rows: tuple[ListRow, ...]
-    new_title: str
-    #: "" where the role may not.
-    new_url: str
-    empty_title: str
-    empty_text: str
-    links: tuple[tuple[str, str], ...] = ()
-    done: str = ""
-
-
 _NAME = "name"
-_ARGUMENT = "argument"
-_BAD_REQUEST = 400
-_LONGEST = 250
 _DONE = {"saved": translatable("Saved.")}
 
 
@@ -301,23 +405,24 @@ class DeclarationPages(Struct, frozen=True):
         return Buttons.below(self.kind.declares.path, of=self.kind.operations)
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the list, the forms and the confirmation."""
-        kind, texts = self.kind, self.kind.texts
+        """Return the list, the forms, a declaration and the confirmation."""
+        kind = self.kind
         below = f"{kind.place}/{{{kind.argument}}}"
         may = administrator(Permission.CLIENTS)
-        create = act_of(self.create, kind.wanted, kind.words)
-        change = act_of(self.change, kind.wanted, kind.words)
+        create = self._fields(new=True).act(self.create)
+        change = self._fields(new=False).act(self.change)
         return (
             Page(
                 kind.place,
                 administrator(),
                 self.show,
-                title=texts.title,
+                title=kind.title,
                 nav=kind.section,
                 docs="how-to/people/groups.html",
             ),
-            Page(f"{kind.place}/new", may, self.show_form, create, title=texts.new),
-            Page(f"{below}/edit", may, self.edit, change, title=texts.edit),
+            Page(f"{kind.place}/new", may, self.show_form, create, title=kind.listed.words.new),
+            Page(below, administrator(), self.show_one),
+            Page(f"{below}/edit", may, self.edit, change, title=kind.texts.edit),
             confirmation(
                 f"{below}/{{act}}",
                 self._buttons,
@@ -328,163 +433,146 @@ class DeclarationPages(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show the list of declarations."""
-        kind, texts = self.kind, self.kind.texts
-        may = request.permissions.allow(Permission.CLIENTS)
-        page = ListPage(
-            title=texts.title,
-            text=texts.text,
-            columns=texts.columns,
-            rows=tuple(self._row(each, may=may) for each in await self._declared(request)),
-            new_title=texts.new,
-            new_url=f"{kind.place}/new" if may else "",
-            empty_title=texts.empty_title,
-            empty_text=texts.empty_text,
-            links=kind.links,
+        """Show the declarations with the text in their name."""
+        listed, items = self.kind.listed, await self._declared(request)
+        query = listed.read(request)
+        rows = [self.kind.row(it) for it in items if query.text.lower() in it.name.lower()]
+        done = self._buttons.done(query.query.get("done"))
+        return Show(listed.page(request, query, rows, done=done, links=self.kind.links))
+
+    async def show_one(self, request: AdminRequest) -> Outcome:
+        """Show a declaration."""
+        kind, item = self.kind, await self._named(request)
+        place, may = address_of(kind.place, item.name), request.permissions.allow
+        offers = await offered(self.services.store, self._references, self._values(item))
+        edit = (("edit", kind.texts.edit, f"{place}/edit"),) if may(Permission.CLIENTS) else ()
+        page = ObjectPage(
+            kind.place,
+            kind.title,
+            item.name,
             done=self._buttons.done(request.query.get("done"), _DONE),
+            facts=kind.facts(item, {name: each.names for name, each in offers.items()}),
+            links=edit,
+            actions=self._buttons.offers(item, request.permissions, place),
+            related=await self._users(request, item),
+            activity=await read_activity(self.services, request, f"{kind.argument}:{item.name}"),
         )
         return Show(page)
 
     async def show_form(self, request: AdminRequest) -> Outcome:
         """Show the form for a new declaration."""
-        return await self._form(request, None, {})
+        return await self._fields(new=True).draw(request, await self._form(request, None))
 
     async def create(self, request: AdminRequest) -> Outcome:
         """Create the declaration, unless its name is taken."""
-        name = (request.form.get(_NAME) or "").strip()[:_LONGEST]
-        return await self._save(request, None, name, preconditions((), ("*",)))
+        return await self._save(request, None, preconditions((), ("*",)))
 
     async def edit(self, request: AdminRequest) -> Outcome:
         """Show the form with a declaration."""
-        item = await self._named(request)
-        return await self._form(request, item, self._values(item), tag=tag_of(item))
+        subject = await self._form(request, await self._named(request))
+        return await self._fields(new=False).draw(request, subject)
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the declaration, unless it was changed since the form was shown."""
         item = await self._named(request)
         seen = preconditions((request.form.get("etag") or '""',), ())
-        return await self._save(request, item, item.name, seen)
+        return await self._save(request, item, seen)
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
         item = await self._named(request)
-        cells = self.kind.row(item)[0]
-        facts = tuple(each for each in cells if isinstance(each, str) and each)
-        return Subject(self.kind.place, item.name, facts, above=self.kind.texts.title)
+        return Subject(address_of(self.kind.place, item.name), item.name)
+
+    async def _users(self, request: AdminRequest, item: Shown) -> tuple[Related, ...]:
+        """Return the claims whose source is this attribute."""
+        if not isinstance(item, AttributeShown):
+            return ()
+        call = call_of(self.services, LIST_CLAIMS, request.actor, request.now)
+        claims = (await value_of(call, ClaimList)).items
+        lines = tuple(
+            Line(text(it.name, address_of(CLAIMS, it.name)), below=_places(it))
+            for it in claims
+            if it.source == f"attribute:{item.name}"
+        )
+        none = translatable("No claim puts it into tokens.")
+        return (Related("claims", translatable("Claims"), lines, none),)
+
+    def _fields(self, *, new: bool) -> FormFields:
+        """Return the form; a new declaration has a name."""
+        kind, words = self.kind, self.kind.words
+        takes: type[Struct] = kind.takes
+        if new:
+            takes = _with_name(takes)
+            words = {_NAME: (translatable("Name"), kind.texts.name), **words}
+        return FormFields(
+            self.services.store,
+            takes,
+            words,
+            kind.listed.words.new if new else kind.texts.edit,
+            kind.texts.create if new else SAVE,
+            choices={"in": tuple(PLACE_WORDS.items())},
+            references=self._references,
+        )
+
+    async def _form(self, request: AdminRequest, item: Shown | None) -> FormSubject:
+        """Return the declaration that the form changes, None for a new one."""
+        kind = self.kind
+        values: Mapping[str, str] = {} if item is None else self._values(item)
+        chosen = request.form.get("from") or values.get("from", "")
+        choices = {"from": await self._sources(request, chosen)} if "from" in kind.words else {}
+        if item is None:
+            return FormSubject(kind.place, kind.title, choices=choices)
+        place = address_of(kind.place, item.name)
+        return FormSubject(place, item.name, values, tag_of(item), choices=choices)
 
     async def _save(
-        self, request: AdminRequest, item: Shown | None, name: str, seen: Preconditions
+        self, request: AdminRequest, item: Shown | None, seen: Preconditions
     ) -> Outcome:
-        kind, form = self.kind, _with_source(request.form)
-        again, grown = typed_again(form, kind.words)
-        values = {_NAME: name, **again, _ARGUMENT: request.form.get(_ARGUMENT) or ""}
-        tag = form.get("etag") or ""
-        if grown is not None:
-            return await self._form(request, item, values, tag=tag, grown=grown)
-        kept: Mapping[str, str] = {} if item is None else self._values(item)
-        meant, unknown = await resolved(self.services.store, self._references, again, kept)
-        if unknown:
-            return await self._form(request, item, values, tuple(unknown), tag=tag)
+        kind, fields = self.kind, self._fields(new=item is None)
+        subject, form = await self._form(request, item), request.form
+        body = await fields.submitted(request, subject)
+        if isinstance(body, Show):
+            return body
+        values = typed(form, fields.words)
+        again = replace(subject, etag=form.get("etag") or "")
+        name = values[_NAME].strip()[:_LONGEST] if item is None else item.name
         try:
-            body = read_input(kind.wanted, kind.words, meant)
             path = {kind.argument: quote(name, safe="")}
-            call = call_of(self.services, kind.declares, request.actor, request.now, path, body)
+            wanted = self._wanted(body)
+            call = call_of(self.services, kind.declares, request.actor, request.now, path, wanted)
             await kind.declares.run(replace(call, preconditions=seen))
         except InvalidInput as invalid:
-            return await self._form(request, item, values, invalid.faults, tag=tag)
+            return await fields.draw(request, again, values, invalid.faults)
         except Refused as refused:
             if refused.refusal is FAILED and item is not None:
-                return await self._form(request, item, values, tag=tag_of(item), stale=True)
+                return await fields.draw(request, subject, values, stale=True)
             if refused.refusal is not FAILED and refused.refusal.check != "admin_api.name":
                 raise
             taken = input_fault(_NAME, "name.unusable")
-            return await self._form(request, item, values, (taken,))
-        return SeeOther(f"{kind.place}?done=saved")
+            return await fields.draw(request, again, values, (taken,))
+        return SeeOther(f"{address_of(kind.place, name)}?done=saved")
 
-    async def _form(
-        self,
-        request: AdminRequest,
-        item: Shown | None,
-        values: Mapping[str, str],
-        faults: Faults = (),
-        *,
-        tag: str = "",
-        stale: bool = False,
-        grown: str = "",
-    ) -> Outcome:
-        kind, texts = self.kind, self.kind.texts
-        fields = list[InputField]()
-        wrong = {fault.field: fault for fault in faults}
-        if item is None:
-            name = values.get(_NAME, "")
-            label = translatable("Name")
-            fault = wrong.get(_NAME)
-            fields.append(
-                InputField(
-                    _NAME,
-                    label,
-                    texts.name,
-                    "text",
-                    name,
-                    required=True,
-                    faulty=fault is not None,
-                    fault=fault.detail if fault else "",
-                    must=reason_of(fault) if fault else None,
-                )
-            )
-        offers = await offered(self.services.store, self._references, values)
-        for field in input_fields(
-            kind.wanted, kind.words, values, faults, grown=grown, offers=offers
-        ):
-            match field.name:
-                case "from":
-                    fields += await self._source(request, field, values)
-                case "in":
-                    fields.append(replace(field, choices=tuple(PLACE_WORDS.items())))
-                case _:
-                    fields.append(field)
-        page = InputFormPage(
-            action=f"{kind.place}/new" if item is None else kind.address(item.name, "edit"),
-            back=kind.place,
-            above=texts.title,
-            title=texts.new if item is None else texts.edit,
-            submit=texts.create if item is None else translatable("Save changes"),
-            fields=tuple(fields),
-            etag=tag,
-            stale=stale,
-        )
-        return Show(page, _BAD_REQUEST if faults or stale else 200)
+    def _wanted(self, body: Struct) -> Struct:
+        """Return the input of the operation: the source and its text are one there."""
+        texts = {name: self._text(value) for name, value in msgspec.to_builtins(body).items()}
+        if texts.get("from", "").endswith(":"):
+            texts["from"] += texts["argument"]
+        words = {name: text for name, text in self.kind.words.items() if name != "argument"}
+        return read_input(self.kind.wanted, words, texts)
 
-    async def _source(
-        self, request: AdminRequest, field: InputField, values: Mapping[str, str]
-    ) -> Sequence[InputField]:
-        """Return the menu of sources, and the text field that some of them need."""
+    async def _sources(self, request: AdminRequest, chosen: str) -> Choices:
+        """Return the sources to choose from; also the chosen one, whose attribute may be gone."""
         call = call_of(self.services, LIST_ATTRIBUTES, request.actor, request.now)
         attributes = (await value_of(call, AttributeList)).items
-        kinds = dict(SOURCES)
-        kind, colon, argument = field.value.partition(":")
-        chosen = field.value
-        if f"{kind}{colon}" in kinds:
-            chosen = f"{kind}{colon}"
-        else:
-            argument = values.get(_ARGUMENT, "")
-        choices = tuple((f"attribute:{it.name}", f"attribute:{it.name}") for it in attributes)
-        choices += SOURCES
-        if chosen and chosen not in dict(choices):
-            choices += ((chosen, chosen),)
-        menu = replace(field, kind="choice", value=chosen, choices=choices, required=True)
-        text = InputField(
-            _ARGUMENT,
-            translatable("Text"),
-            translatable("Only for sources that need it: a prefix, an identifier or a fixed text."),
-            "text",
-            argument if colon or not field.value else "",
-            required=False,
-        )
-        return menu, text
+        named = tuple(f"attribute:{it.name}" for it in attributes)
+        choices = (*zip(named, named, strict=True), *SOURCES)
+        return choices if not chosen or chosen in dict(choices) else (*choices, (chosen, chosen))
 
     def _values(self, item: Shown) -> Mapping[str, str]:
-        record = msgspec.to_builtins(item)
-        return {name: self._text(record[name]) for name in self.kind.words}
+        values = {name: self._text(value) for name, value in msgspec.to_builtins(item).items()}
+        kind, colon, argument = values.get("from", "").partition(":")
+        if f"{kind}{colon}" in dict(SOURCES):
+            values |= {"from": f"{kind}{colon}", "argument": argument}
+        return values
 
     @property
     def _references(self) -> References:
@@ -497,12 +585,6 @@ class DeclarationPages(Struct, frozen=True):
         if isinstance(value, dict):
             return msgspec.json.format(msgspec.json.encode(value)).decode()
         return as_text(value)
-
-    def _row(self, item: Shown, *, may: bool) -> ListRow:
-        cells, hint = self.kind.row(item)
-        deletes = (translatable("Delete"), self.kind.address(item.name, "delete"))
-        edit = self.kind.address(item.name, "edit") if may else ""
-        return ListRow(item.name, edit, cells, hint, (deletes,) if may else ())
 
     async def _declared(self, request: AdminRequest) -> Sequence[Shown]:
         kind = self.kind
@@ -519,15 +601,10 @@ class DeclarationPages(Struct, frozen=True):
         return found
 
 
-def _with_source(form: Form) -> Form:
-    """Return the form with the chosen source and its text joined by a colon."""
-    source = form.get("from") or ""
-    if not source.endswith(":"):
-        return form
-    source += (form.get(_ARGUMENT) or "").strip()
-    first = {name: form.get(name) or "" for name in form.names}
-    more = {name: form.all(name) for name in form.names if len(form.all(name)) > 1}
-    return Form({**first, "from": source}, more)
+@cache
+def _with_name(takes: type[Struct]) -> type[Struct]:
+    # Once for each kind: what is known of a type is kept for as long as the process runs.
+    return msgspec.defstruct("New", [(_NAME, str)], bases=(takes,), kw_only=True, frozen=True)
 
 
 def declaration_pages(services: Services) -> tuple[Page[AdminRequest], ...]:

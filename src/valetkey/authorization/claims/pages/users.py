@@ -33,6 +33,7 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.input_fields import Faults, InputField, json_value
 from valetkey.authorization.site.admin.input_form import InputFormPage
+from valetkey.authorization.site.admin.references import APPS, Named, users_offered
 from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
@@ -77,6 +78,9 @@ class PreviewPage(Struct, frozen=True):
     tokens: tuple[TokenPreview, ...] = ()
     #: Tokens that this scope and API do not give.
     missing: tuple[str, ...] = ()
+    #: Usernames and client IDs that the fields offer, with names.
+    users: tuple[Named, ...] = ()
+    clients: tuple[Named, ...] = ()
 
 
 class ClaimsPreviewPages(Struct, frozen=True):
@@ -92,33 +96,42 @@ class ClaimsPreviewPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the form, and the tokens once a user and an app are chosen."""
         query, actor = request.query, request.actor
-        said = {
+        parameters = {
             name: (query.get(name) or "").strip()[:longest] for name, longest in _LONGEST.items()
         }
         default = self.services.claims.default.identifier
 
-        def read_state(tx: Transaction) -> tuple[Sequence[User], tuple[str, ...]]:
+        def read_state(tx: Transaction) -> tuple[Sequence[User], PreviewPage]:
             require(tx, actor, Permission.READ)
-            return resolve_users(tx, said["person"]), (default, *tx.apis.identifiers(_MOST_APIS))
+            apis = (default, *tx.apis.identifiers(_MOST_APIS))
+            page = PreviewPage(
+                PREVIEW_PAGE,
+                CLAIMS,
+                parameters,
+                apis,
+                {},
+                users=users_offered(tx),
+                clients=tuple(APPS.offered(tx)),
+            )
+            return resolve_users(tx, parameters["person"]), page
 
-        users, apis = await self.services.store.scan(read_state)
-        page = PreviewPage(PREVIEW_PAGE, CLAIMS, said, apis, {})
+        users, page = await self.services.store.scan(read_state)
         if "person" not in query or "client" not in query:
             return Show(page)
         faults = dict[str, str]()
         if not users:
             faults["person"] = translatable("User not found.")
-        if not said["client"]:
+        if not parameters["client"]:
             faults["client"] = translatable("Enter a client ID.")
-        if said["scope"] and not _is_scope(said["scope"]):
+        if parameters["scope"] and not _is_scope(parameters["scope"]):
             faults["scope"] = translatable("Enter scope names, separated by spaces.")
         if faults or len(users) > 1:
             several = tuple(line_of(user, request.now) for user in users[:10] if len(users) > 1)
             return Show(replace(page, faults=faults, several=several))
-        asked = {name: said[name] for name in ("api", "scope") if said[name]}
-        path = {"uid": str(users[0].uid), "client_id": quote(said["client"], safe="")}
+        requested = {name: parameters[name] for name in ("api", "scope") if parameters[name]}
+        path = {"uid": str(users[0].uid), "client_id": quote(parameters["client"], safe="")}
         try:
-            call = call_of(self.services, PREVIEW, actor, request.now, path, query=asked)
+            call = call_of(self.services, PREVIEW, actor, request.now, path, query=requested)
             found = await value_of(call, ClaimsPreview)
         except Refused as refused:
             unknown = _UNKNOWN.get(refused.refusal.check)

@@ -201,7 +201,7 @@ def _answer(
 def _consent(tx: Transaction, judged: Judgement, step: Respond, secrets: FlowSecrets) -> str:
     """Return the id of the user's consent, "" for none; store it if the user was just asked."""
     before = None if judged.session is None else judged.session.consent
-    if not step.asked:
+    if not step.user_was_asked:
         return "" if before is None else before.id
     uid, client, requested = judged.signed_in.user.uid, judged.client, judged.authorization
     consent = Consent(
@@ -223,7 +223,7 @@ def _code(
         uid=user.uid,
         scope=str(judged.scope),
         redirect_uri=authorization.returns.redirect_uri,
-        redirect_uri_given=authorization.returns.given,
+        redirect_uri_given=authorization.returns.redirect_uri_given,
         code_challenge=authorization.code_challenge,
         nonce=authorization.nonce,
         session_id=session.id,
@@ -238,7 +238,7 @@ def _code(
     tx.vouchers.issue(
         Voucher(
             kind=VoucherKind.CODE,
-            fingerprint=server.keyring.fingerprint_key.of(CODE, secrets.code.reveal()),
+            fingerprint=server.keyring.fingerprint_key.fingerprint(CODE, secrets.code.reveal()),
             client_id=client.id,
             grant_id=secrets.grant_id,
             payload=payload.encode(),

@@ -28,7 +28,7 @@ from valetkey.authorization.protocol import authorization_request as parameter
 from valetkey.authorization.protocol import interaction as steps
 from valetkey.authorization.protocol.authorization_request import (
     AuthorizationRequest,
-    Draft,
+    RequestDraft,
     known_parameters,
     plausible_client_id,
 )
@@ -69,13 +69,13 @@ INTERACTION_CHECKS: tuple[Callable[[Interaction, Fingerprint | None, Instant], N
 )
 """Whenever a page sends the browser back with the interaction. Refusals are shown to the user."""
 
-CLIENT_CHECKS: tuple[Callable[[Draft], None], ...] = (
+CLIENT_CHECKS: tuple[Callable[[RequestDraft], None], ...] = (
     parameter.check_client,
     parameter.check_redirect_uri,
 )
 """At every step, and judged again. Refusals are shown to the user: nothing may be redirected."""
 
-PARAMETER_CHECKS: tuple[Callable[[Draft], None], ...] = (
+PARAMETER_CHECKS: tuple[Callable[[RequestDraft], None], ...] = (
     parameter.check_state,
     parameter.check_unsupported,
     parameter.check_response_type,
@@ -125,13 +125,13 @@ class ClientError(Struct, frozen=True):
     refusal: Refusal
 
 
-def judge_client(draft: Draft) -> None:
+def judge_client(draft: RequestDraft) -> None:
     """Make the checks that establish the client and its return address."""
     for check in CLIENT_CHECKS:
         check(draft)
 
 
-def judge_parameters(draft: Draft) -> AuthorizationRequest:
+def judge_parameters(draft: RequestDraft) -> AuthorizationRequest:
     """Make the checks of the other parameters."""
     for check in PARAMETER_CHECKS:
         check(draft)
@@ -139,7 +139,7 @@ def judge_parameters(draft: Draft) -> AuthorizationRequest:
 
 
 def next_step(request: AuthorizationRequest, state: InteractionState, now: Instant) -> Step:
-    """Return the next step of this request."""
+    """Return the step of the first check that is not met, or the response."""
     progress = Progress(request, state, now)
     for check in STEP_CHECKS:
         step = check(progress)
@@ -188,12 +188,12 @@ def redeem(tx: Transaction, judged: Judgement) -> Refusal | None:
     return next((refusal for refusal in refusals if refusal is not None), None)
 
 
-def _draft_again(tx: Transaction, server: Server, pending: Pending) -> Draft:
+def _draft_again(tx: Transaction, server: Server, pending: Pending) -> RequestDraft:
     found, interaction = tx.clients.find(pending.client.id), pending.interaction
     if found is not None and interaction.browser:
         # Disabled and enabled since the user was first asked: earlier interactions have ended.
         found = found if found.generation == interaction.client_generation else None
-    return Draft(interaction.parameters, found, server.prompts, pending.own_callback)
+    return RequestDraft(interaction.parameters, found, server.prompts, pending.own_callback)
 
 
 async def begin(server: Server, request: Request, query: Form, body: Form) -> Interaction:
@@ -215,18 +215,18 @@ async def begin(server: Server, request: Request, query: Form, body: Form) -> In
 
 async def find_and_prove(
     server: Server, parameters: Mapping[str, str], own_callback: str = ""
-) -> Draft:
+) -> RequestDraft:
     """Return the request with its client and return address; refused if either is unknown."""
     plausible = plausible_client_id(parameters.get("client_id"))
     found = None if plausible is None else await server.directory.find(plausible)
-    draft = Draft(parameters, found, server.prompts, own_callback)
+    draft = RequestDraft(parameters, found, server.prompts, own_callback)
     try:
         judge_client(draft)
     except Refused:
         if found is None:
             raise
         # Another process may have changed the client a moment ago.
-        draft.found = await server.directory.find_again(found.id)
+        draft.found_client = await server.directory.find_again(found.id)
         judge_client(draft)
     return draft
 
@@ -285,7 +285,7 @@ async def check_interaction(server: Server, request: Request, interaction: Inter
     draft = await find_and_prove(server, interaction.parameters, own_callback)
     if interaction.browser and interaction.client_generation != draft.client.generation:
         # Another process may have begun this after it enabled the client a moment ago.
-        draft.found = await server.directory.find_again(draft.client.id)
+        draft.found_client = await server.directory.find_again(draft.client.id)
         judge_client(draft)
     client = draft.client
     has_ended = interaction.browser and interaction.client_generation != client.generation
@@ -326,7 +326,7 @@ def _signed_in_user(
 ) -> SignedInUser:
     """Return the signed-in user in the form that the protocol rules use."""
     session = live.signed_in.session
-    is_meant = not subjects or subjects <= {server.subjects.of(live.signed_in.user, client)}
+    is_meant = not subjects or subjects <= {server.subjects.subject_of(live.signed_in.user, client)}
     return SignedInUser(
         session.id,
         session.auth_time,

@@ -63,12 +63,12 @@ class SessionCallback(Protocol):
 
     @property
     def redirect_uri(self) -> str:
-        """Return the address."""
+        """The registered redirect URI that this callback stands for."""
         ...
 
     @property
     def session_id(self) -> str:
-        """Return the id of the session."""
+        """The only session whose requests may use it."""
         ...
 
 
@@ -295,11 +295,11 @@ def check_unused_nonce(tx: Transaction, judged: Judgement) -> Refusal | None:
     if not authorization.nonce:
         return None
     key = judged.server.keyring.fingerprint_key
-    mark = key.of("nonce", f"{authorization.client_id}\0{authorization.nonce}")
+    mark = key.fingerprint("nonce", f"{authorization.client_id}\0{authorization.nonce}")
     # The scope was filled in if the request was shown to the user before.
     parameters = {**pending.interaction.parameters, "scope": str(plain(authorization.scope))}
     parts = [str(judged.signed_in.user.uid), pending.browser, *sorted(parameters.items())]
-    fingerprint = key.of("request of a nonce", msgspec.json.encode(parts).decode())
+    fingerprint = key.fingerprint("request of a nonce", msgspec.json.encode(parts).decode())
     until = later(now, NONCE_KEPT)
     used = Voucher(VoucherKind.NONCE, mark, judged.client.id, "", fingerprint, until, now)
     if tx.vouchers.issue(used):
@@ -315,7 +315,7 @@ def check_open_session(tx: Transaction, judged: Judgement) -> Refusal | None:
     """Record the client, to be notified of the sign-out (Back-Channel Logout 1.0 section 2.5)."""
     # A known participant is notified of sign-out in any case, and a code is checked again.
     is_code = judged.authorization.response_type is ResponseType.CODE
-    is_known = judged.session is not None and judged.session.told
+    is_known = judged.session is not None and judged.session.is_participant
     if not judged.is_openid or (is_known and is_code):
         return None
     session_id = judged.signed_in.session.id
@@ -338,7 +338,7 @@ def sealed_for(server: Server, pending: Pending, sealed: str) -> str:
 
 def mark_of(server: Server, interaction: Interaction) -> Fingerprint:
     """Return the fingerprint under which an answered interaction is marked."""
-    return server.keyring.fingerprint_key.of("interaction", interaction.id)
+    return server.keyring.fingerprint_key.fingerprint("interaction", interaction.id)
 
 
 def address(server: Server, path: str, interaction: Interaction) -> str:

@@ -240,7 +240,7 @@ class RequestObjects(Struct, frozen=True):
                     )
                 return jwt.parse_unsigned(token, TYPES).payload
             if header.alg == mac.ALGORITHM and registered in {"", mac.ALGORITHM}:
-                secrets = self.shared.of(client, now)
+                secrets = self.shared.live_secrets(client, now)
                 return mac.verify_shared_signature(token, secrets, typ=TYPES).payload
             algorithms = tuple(a for a in Algorithm if registered in {"", a})
             return await self._signed(token, client, now, algorithms, header.kid)

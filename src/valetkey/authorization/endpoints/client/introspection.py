@@ -45,8 +45,8 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.secret import FingerprintKey, same
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 from valetkey.web.security_headers import ANY_ORIGIN
 
@@ -88,56 +88,67 @@ class IntrospectionEndpoint(Struct, frozen=True):
     issuer: str
     refuse: ClientRefusal
     subjects: Subjects
-    known: AnswerCache[CachedAnswer[TokenState]]
+    cache: AnswerCache[CachedAnswer[TokenState]]
     samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return the members of RFC 7662 section 2.2, and `grant_id` for resource servers."""
         client_id = None
         try:
-            asked = self.client_auth.read(request)
-            proven = await self.client_auth.authenticate(request, asked)
+            client_request = self.client_auth.read(request)
+            proven = await self.client_auth.authenticate(request, client_request)
             client_id = proven.client.id
-            require_query_allowed(asked, proven)
+            require_query_allowed(client_request, proven)
             _require_confidential(proven)
             api = await self.apis.of_credential(proven.client)
             caller = _Caller(proven.client, "" if api is None else api.identifier)
             registered = proven.client.openid.introspection_signed_response_alg
             signs = _wants_signed(request.headers.all("accept"), registered=bool(registered))
-            said = await self._introspect(caller, token_parameter(asked), request.at, signs=signs)
+            members = await self._introspect(
+                caller, token_parameter(client_request), request.at, signs=signs
+            )
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
         kind = client_id, "POST", request.path, request.at
         if api is None and self.samples.due(*kind):
             self.samples.add(*kind)
-        if isinstance(said, Response):
-            return said
+        if isinstance(members, Response):
+            return members
         if signs:
             algorithm = Algorithm(registered) if registered else ALGORITHM
-            return await self._signed(said, client_id, request.at, algorithm)
-        return json_response(dict(said), 200, _NO_STORE)
+            return await self._signed(members, client_id, request.at, algorithm)
+        return json_response(dict(members), 200, _NO_STORE)
 
     async def _introspect(
         self, caller: _Caller, token: str, now: Instant, *, signs: bool
     ) -> Mapping[str, object] | Response:
         """Return the members; the response to this caller if its token is cached and not signed."""
-        known = await self.known.find(token, now)
-        number = self.known.number
+        cached = await self.cache.find(token, now)
+        number = self.cache.number
         # A client with pairwise subjects needs the user's name for its sector.
         is_pairwise = caller.client.openid.is_pairwise
-        if known is not None and not is_pairwise and _is_live(known.known, now):
-            kept = None if signs else known.response_to(caller.client)
+        if cached is not None and not is_pairwise and _is_live(cached.value, now):
+            kept = None if signs else cached.response_to(caller.client)
             if kept is not None:
                 return kept
-            said = self._response(caller, known.known, now, "")
+            members = self._response(caller, cached.value, now, "")
             if signs:
-                return said
-            response = json_response(dict(said), 200, _NO_STORE)
-            known.keep(caller.client, response)
+                return members
+            response = json_response(dict(members), 200, _NO_STORE)
+            cached.keep(caller.client, response)
             return response
         read = await self.reader.read_by_value(token, now)
         is_of_default_api = caller.audience in ("", self.reader.audience)
         declared = await self.claims.introspected(self.directory.revision)
+        # Rotation leaves the state of tokens as it is: a replica may have the refresh token before.
+        if parse_refresh_token(token) is None:
+            there = await self.cache.from_replica(
+                lambda tx: _active(self._say(tx, caller, token, read, declared, now))
+            )
+            if there is not None:
+                number, (members, state) = there
+                self.cache.add(token, number, CachedAnswer(state), now)
+                return members
         takes_one = not is_pairwise and not declared
         if is_reference(token) and is_of_default_api and takes_one:
             found = await self.store.read_one(
@@ -146,19 +157,19 @@ class IntrospectionEndpoint(Struct, frozen=True):
             if found is None:
                 return _INACTIVE
             if found.read.audience == self.reader.audience:
-                self.known.add(token, number, CachedAnswer(found), now)
+                self.cache.add(token, number, CachedAnswer(found), now)
                 return self._response(caller, found, now, "")
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, claims of
         # the user, and whether another API ended.
         of_grant = read is not None and read.grant_id and read.audience == self.reader.audience
         ask = self.store.read_one if of_grant and takes_one else self.store.read
-        said, found = await ask(lambda tx: self._say(tx, caller, token, read, declared, now))
+        members, found = await ask(lambda tx: self._say(tx, caller, token, read, declared, now))
         if found is not None:
-            self.known.add(token, number, CachedAnswer(found), now)
-        return said
+            self.cache.add(token, number, CachedAnswer(found), now)
+        return members
 
     async def _signed(
-        self, said: Mapping[str, object], client_id: str, now: Instant, algorithm: Algorithm
+        self, members: Mapping[str, object], client_id: str, now: Instant, algorithm: Algorithm
     ) -> Response:
         await self.reader.keys.refresh(now)
         # No top-level `sub` and `exp`: it must not be usable as an access token (RFC 9701 section
@@ -167,7 +178,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
             "iss": self.issuer,
             "aud": client_id,
             "iat": now,
-            "token_introspection": dict(said),
+            "token_introspection": dict(members),
         }
         text = jwt.sign(claims, self.reader.keys.current(now, algorithm), typ=_TYP)
         return Response(200, text.encode("ascii"), (("content-type", SIGNED), *_NO_STORE))
@@ -206,7 +217,7 @@ class IntrospectionEndpoint(Struct, frozen=True):
         live = found.read
         if require_live(found.liveness, now) is not None or not caller.may_know(live):
             return _INACTIVE
-        said: dict[str, object] = {
+        members: dict[str, object] = {
             **live.claims,
             **(found.of_user if caller.audience == live.audience else NO_CLAIMS),
             "active": True,
@@ -221,17 +232,17 @@ class IntrospectionEndpoint(Struct, frozen=True):
             "jti": live.token_id,
         }
         if live.grant_id is not None:
-            said["grant_id"] = live.grant_id
+            members["grant_id"] = live.grant_id
         if live.actors:
-            said["act"] = act_of(live.actors)
-        return said
+            members["act"] = act_of(live.actors)
+        return members
 
     def _subject(self, tx: Transaction, caller: _Caller, uid: int | None) -> str:
         """Return the pairwise subject of the user for the caller; "" for a public one, the uid."""
         if uid is None or not caller.client.openid.is_pairwise:
             return ""
         user = tx.users.find(Uid(uid))
-        return "" if user is None else self.subjects.of(user, caller.client)
+        return "" if user is None else self.subjects.subject_of(user, caller.client)
 
     def _say_refresh_token(
         self, tx: Transaction, caller: _Caller, parts: tuple[str, str], now: Instant
@@ -259,6 +270,13 @@ class IntrospectionEndpoint(Struct, frozen=True):
             "iat": grant.created_at,
             "exp": grant.refresh_expires_at,
         }
+
+
+def _active(
+    answer: tuple[Mapping[str, object], TokenState | None],
+) -> tuple[Mapping[str, object], TokenState] | None:
+    members, found = answer
+    return (members, found) if members.get("active") and found is not None else None
 
 
 def _is_live(found: TokenState, now: Instant) -> bool:
@@ -297,11 +315,11 @@ class RevocationEndpoint(Struct, frozen=True):
         """Return 200 with an empty JSON object after the revocation is committed."""
         client_id = None
         try:
-            asked = self.client_auth.read(request)
-            proven = await self.client_auth.authenticate(request, asked)
+            client_request = self.client_auth.read(request)
+            proven = await self.client_auth.authenticate(request, client_request)
             client_id = proven.client.id
-            require_query_allowed(asked, proven)
-            token = token_parameter(asked)
+            require_query_allowed(client_request, proven)
+            token = token_parameter(client_request)
             read = await self.reader.read_unexpired(token, request.at)
 
             await self.store.write(
@@ -325,8 +343,8 @@ class RevocationEndpoint(Struct, frozen=True):
         if read is None or read.client_id != proven.client.id or read.expires_at <= now:
             return
         if self.reader.revoke(tx, read, token, now):
-            said = (read.grant_id, read.token_id, read.audience)
-            event = AccessTokenRevoked(read.client_id, *said)
+            values = (read.grant_id, read.token_id, read.audience)
+            event = AccessTokenRevoked(read.client_id, *values)
             tx.events.add(event, now)
 
     def _end_family(

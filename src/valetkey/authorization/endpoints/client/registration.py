@@ -67,7 +67,7 @@ class RegistrationAnswers(Struct, frozen=True):
         return Response(204, b"", (("cache-control", "no-store"), *ANY_ORIGIN))
 
     def refuse(self, request: Request, refusal: Refusal, client_id: str | None = None) -> Response:
-        """Return the refusal."""
+        """Return the response to a refused request; its record names `client_id`, if known."""
         return self.refusal(request, refusal, client_id)
 
 
@@ -91,7 +91,7 @@ class RegistrationLimit(Struct, frozen=True):
 
     async def count(self, request: Request) -> str:
         """Count an attempt and return its rate limit; Refused with `slow_down` after too many."""
-        place = self.fingerprints.of("throttle", network_of(request.address))
+        place = self.fingerprints.fingerprint("throttle", network_of(request.address))
         bucket, limit = f"register_from:{place}", Limit(self.per_hour, REGISTRATION_WINDOW)
         # On its own, before the request makes this server fetch from others.
         if wait := await self.store.write(
@@ -218,9 +218,9 @@ class ManageEndpoint(Struct, frozen=True):
     async def _replace(self, request: Request, token: str) -> Response:
         client_id, now = request.arguments["client_id"], request.at
         client = await self._find(request, token)
-        said = read_members(request)
+        members = read_members(request)
         # Fetched before the transaction, which must not wait for other servers.
-        metadata = self.registrar.read(said, client)
+        metadata = self.registrar.read(members, client)
         if metadata.openid.sector_identifier_uri:
             # It makes this server fetch from another, so it counts against the limit of
             # registrations.
@@ -231,7 +231,7 @@ class ManageEndpoint(Struct, frozen=True):
 
         def change_client(tx: Transaction) -> StoredRegistration:
             current = self.registrar.authenticate(tx, client_id, token, to_change=True)
-            return self.registrar.change(tx, current, said, fresh, now)
+            return self.registrar.change(tx, current, members, fresh, now)
 
         registered = await self.store.write(change_client, done_by=by_client(client_id))
         return self.answers.registration_response(registered, token, 200)

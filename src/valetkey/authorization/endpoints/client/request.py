@@ -63,47 +63,53 @@ class ClientRequestAuthentication(Struct, frozen=True):
             )
         return ClientRequest(query, in_query=True)
 
-    async def authenticate(self, request: Request, asked: ClientRequest) -> Authenticated:
+    async def authenticate(self, request: Request, client_request: ClientRequest) -> Authenticated:
         """Return the authenticated client. Raises Refused.
 
         One-time assertions are redeemed and the use of a secret in a URL is recorded, also if the
         request is refused: both are committed when this returns.
         """
-        digest = self._digest(request, asked)
+        digest = self._digest(request, client_request)
         if digest is not None:
-            named = asked.parameters.get("client_id")
+            named = client_request.parameters.get("client_id")
             known = await self.verified.find(digest, named, request.at)
             if known is not None:
                 return known
         try:
-            proven = await self.authentication.authenticate(*self._presented(request, asked))
+            proven = await self.authentication.authenticate(
+                *self._presented(request, client_request)
+            )
         except Refused as refused:
-            raise _of_grant(refused, asked) from None
+            raise _of_grant(refused, client_request) from None
         if digest is not None:
             self.verified.add(digest, proven, request.at)
-        if proven.mark is not None or asked.in_query:
+        if proven.mark is not None or client_request.in_query:
             problem = await self.store.write(
-                partial(_note, proven, asked, request.at), done_by=USUAL_ACTOR
+                partial(_note, proven, client_request, request.at), done_by=USUAL_ACTOR
             )
             if problem is not None:
-                raise _of_grant(Refused(problem), asked)
+                raise _of_grant(Refused(problem), client_request)
         return proven
 
-    async def prove_again(self, request: Request, asked: ClientRequest) -> Authenticated:
+    async def prove_again(self, request: Request, client_request: ClientRequest) -> Authenticated:
         """Authenticate again with the client re-read from the database; nothing is redeemed."""
         try:
-            return await self.authentication.authenticate_again(*self._presented(request, asked))
+            return await self.authentication.authenticate_again(
+                *self._presented(request, client_request)
+            )
         except Refused as refused:
-            raise _of_grant(refused, asked) from None
+            raise _of_grant(refused, client_request) from None
 
-    def _digest(self, request: Request, asked: ClientRequest) -> bytes | None:
-        if asked.in_query:
+    def _digest(self, request: Request, client_request: ClientRequest) -> bytes | None:
+        if client_request.in_query:
             return None
-        return self.verified.digest(request.headers.raw(b"authorization"), asked.parameters)
+        return self.verified.digest(
+            request.headers.raw(b"authorization"), client_request.parameters
+        )
 
-    def _presented(self, request: Request, asked: ClientRequest) -> tuple[Presented, str]:
+    def _presented(self, request: Request, client_request: ClientRequest) -> tuple[Presented, str]:
         presented = Presented(
-            parameters=_with_assertion(asked.parameters),
+            parameters=_with_assertion(client_request.parameters),
             basic=read_basic(request.headers.get("authorization")),
             audiences=self.audiences,
             now=request.at,
@@ -139,28 +145,31 @@ def _authenticates(parameters: Form) -> bool:
     return assertion is not None and not is_identity_assertion(assertion)
 
 
-def _of_grant(refused: Refused, asked: ClientRequest) -> Refused:
+def _of_grant(refused: Refused, client_request: ClientRequest) -> Refused:
     """Return the refusal, as `invalid_grant` for an assertion that is a grant (RFC 7523 3.1)."""
     refusal = refused.refusal
-    if not _authenticates(asked.parameters) or refusal.code is not ErrorCode.INVALID_CLIENT:
+    if (
+        not _authenticates(client_request.parameters)
+        or refusal.code is not ErrorCode.INVALID_CLIENT
+    ):
         return refused
     return Refused(replace(refusal, code=ErrorCode.INVALID_GRANT))
 
 
 def _note(
-    proven: Authenticated, asked: ClientRequest, now: Instant, tx: Transaction
+    proven: Authenticated, client_request: ClientRequest, now: Instant, tx: Transaction
 ) -> Refusal | None:
-    if asked.in_query:
+    if client_request.in_query:
         tx.clients.count_query_credentials(proven.client.id, now)
     return spend_mark(tx, proven)
 
 
-def require_query_allowed(asked: ClientRequest, proven: Authenticated) -> None:
+def require_query_allowed(client_request: ClientRequest, proven: Authenticated) -> None:
     """Refuse parameters in the URL unless the client's profile allows them.
 
     A user's password is refused there for every profile.
     """
-    if asked.in_query and "password" in asked.parameters:
+    if client_request.in_query and "password" in client_request.parameters:
         raise Refused.because(
             ErrorCode.INVALID_REQUEST,
             "a user's password never goes into the query string; send it in the body",
@@ -168,7 +177,7 @@ def require_query_allowed(asked: ClientRequest, proven: Authenticated) -> None:
             "password in the body",
             "password in the query string",
         )
-    if asked.in_query and not proven.client.profile.token_parameters_in_query:
+    if client_request.in_query and not proven.client.profile.token_parameters_in_query:
         raise Refused.because(
             ErrorCode.INVALID_REQUEST,
             "this client's profile does not allow parameters in the query string; "
@@ -192,9 +201,9 @@ def require_registered(client: Client, grant_type: str) -> None:
     )
 
 
-def token_parameter(asked: ClientRequest) -> str:
+def token_parameter(client_request: ClientRequest) -> str:
     """Return the parameter `token`. Refused with `invalid_request` if it is missing."""
-    token = asked.parameters.get("token")
+    token = client_request.parameters.get("token")
     if token:
         return token
     raise Refused.because(

@@ -28,9 +28,9 @@ from valetkey.authorization.tokens.issue import Granted, TokenPolicy, TokenRespo
 from valetkey.authorization.tokens.read import AccessTokenReader
 from valetkey.kernel import metrics
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.request_samples import RequestSamples
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 from valetkey.web.security_headers import ANY_ORIGIN
 
@@ -67,24 +67,28 @@ class TokenEndpoint(Struct, frozen=True):
         """Return the token response after everything it depends on is committed."""
         client_id = None
         try:
-            asked = self.client_auth.read(request)
-            grant_type = self._grant_type(asked)
-            proven = await self.client_auth.authenticate(request, asked)
+            client_request = self.client_auth.read(request)
+            grant_type = self._grant_type(client_request)
+            proven = await self.client_auth.authenticate(request, client_request)
             client_id = proven.client.id
-            require_query_allowed(asked, proven)
+            require_query_allowed(client_request, proven)
             require_registered(proven.client, grant_type.name)
-            return await self._answer(request, asked, proven, grant_type)
+            return await self._answer(request, client_request, proven, grant_type)
         except Refused as refused:
             return self.refuse(request, refused.refusal, client_id)
 
     async def _answer(
-        self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
+        self,
+        request: Request,
+        client_request: ClientRequest,
+        proven: Authenticated,
+        grant_type: GrantType,
     ) -> Response:
-        granted = await self._redeem(request, asked, proven, grant_type)
+        granted = await self._redeem(request, client_request, proven, grant_type)
         if granted is None:
-            proven = await self.client_auth.prove_again(request, asked)
+            proven = await self.client_auth.prove_again(request, client_request)
             require_registered(proven.client, grant_type.name)
-            granted = await self._redeem(request, asked, proven, grant_type)
+            granted = await self._redeem(request, client_request, proven, grant_type)
         client = proven.client
         if granted is None:
             granted = not_proven("disabled", "an enabled client", "a disabled one")
@@ -96,16 +100,20 @@ class TokenEndpoint(Struct, frozen=True):
         kind = client.id, "POST", request.path, request.at
         if self.samples.due(*kind, grant_type.name):
             self.samples.add(*kind, grant_type=grant_type.name, scope=str(granted.scope))
-        return json_response(body, 200, self._headers(asked))
+        return json_response(body, 200, self._headers(client_request))
 
     async def _redeem(
-        self, request: Request, asked: ClientRequest, proven: Authenticated, grant_type: GrantType
+        self,
+        request: Request,
+        client_request: ClientRequest,
+        proven: Authenticated,
+        grant_type: GrantType,
     ) -> Granted | IssuedAssertion | Refusal | None:
         """Return what was granted and committed; None if the client's record was outdated."""
         random, client = self.runtime.random, proven.client
         token_request = TokenRequest(
             client=client,
-            parameters=asked.parameters,
+            parameters=client_request.parameters,
             fresh=PreparedSecrets(TokenSecrets(random), random),
             policy=self.policy,
             apis=self.apis,
@@ -130,15 +138,15 @@ class TokenEndpoint(Struct, frozen=True):
                 return None
             granted = grant_type.redeem(tx, token_request)
             if not isinstance(granted, Refusal):
-                self.uses.note(tx, client, request.at)
+                self.uses.record(tx, client, request.at)
             return granted
 
         return await self.claims.supply(
             lambda: self.store.write(redeem_grant, done_by=by_client(client.id))
         )
 
-    def _grant_type(self, asked: ClientRequest) -> GrantType:
-        name = asked.parameters.get("grant_type")
+    def _grant_type(self, client_request: ClientRequest) -> GrantType:
+        name = client_request.parameters.get("grant_type")
         for grant_type in self.grant_types:
             if grant_type.name == name:
                 return grant_type
@@ -152,8 +160,8 @@ class TokenEndpoint(Struct, frozen=True):
             "another" if name else "nothing",
         )
 
-    def _headers(self, asked: ClientRequest) -> Pairs:
-        if not asked.in_query:
+    def _headers(self, client_request: ClientRequest) -> Pairs:
+        if not client_request.in_query:
             return _NO_STORE
         page = f"{self.minter.issuer}/notices/query-string"
         return (

@@ -15,7 +15,7 @@ from valetkey.authorization.tokens.read import AnswerCache, CachedAnswer
 from valetkey.authorization.tokens.userinfo import UserInfo, UserInfoGrant, refuse_token
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
-from valetkey.kernel.request_samples import RequestSamples
+from valetkey.kernel.tracing import RequestSamples
 from valetkey.web.body import read_parameters
 from valetkey.web.exchange import Pairs, Request, Response, json_response
 
@@ -92,8 +92,8 @@ class BearerRefusal(Struct, frozen=True):
             parts.append(f'error_description="{_quoted(refusal.description)}"')
         if refusal.code is ErrorCode.INSUFFICIENT_SCOPE:
             parts.append(f'scope="{self.scope}"')
-        said = {"www-authenticate", *(name for name, _ in self.headers)}
-        kept = [pair for pair in response.headers if pair[0] not in said]
+        names = {"www-authenticate", *(name for name, _ in self.headers)}
+        kept = [pair for pair in response.headers if pair[0] not in names]
         if refusal.code in _TOLD:
             kept.append(("www-authenticate", "Bearer " + ", ".join(parts)))
         return Response(response.status, response.body, (*kept, *self.headers))
@@ -126,14 +126,14 @@ class UserInfoEndpoint(Struct, frozen=True):
     userinfo: UserInfo
     signer: ClientSigner
     issuer: str
-    known: AnswerCache[CachedAnswer[UserInfoGrant]]
+    cache: AnswerCache[CachedAnswer[UserInfoGrant]]
     samples: RequestSamples
 
     async def __call__(self, request: Request) -> Response:
         """Return the claims. Raises Refused."""
         answer = await self._requested_claims(read_token(request), request.at)
-        told = answer.known
-        client = await self.directory.find(told.client_id)
+        grant = answer.value
+        client = await self.directory.find(grant.client_id)
         if client is None:
             refuse_token("a token of no client")
         kind = client.id, request.method, request.path, request.at
@@ -141,7 +141,7 @@ class UserInfoEndpoint(Struct, frozen=True):
             self.samples.add(*kind)
         if (kept := answer.response_to(client)) is not None:
             return kept
-        claims, registered = self.userinfo.claims(told, client), client.openid
+        claims, registered = self.userinfo.claims(grant, client), client.openid
         if registered.userinfo_signed_response_alg or registered.userinfo_encrypted_response_alg:
             return await self._protected(claims, client, request.at)
         response = json_response(claims, 200, _NO_STORE)
@@ -150,27 +150,37 @@ class UserInfoEndpoint(Struct, frozen=True):
         return response
 
     async def _requested_claims(self, token: str, now: Instant) -> CachedAnswer[UserInfoGrant]:
-        known = await self.known.find(token, now)
-        number = self.known.number
-        if known is not None and known.known.holds(now):
-            return known
-        read = await self.userinfo.reader.read_by_value(token, now)
-        told = None
-        await self.directory.compare()
         claims = self.userinfo.token_claims
+        cached = await self.cache.find(token, now)
+        number = self.cache.number
+        if cached is not None and cached.value.holds(now):
+            return cached
+        read = await self.userinfo.reader.read_by_value(token, now)
+        there = await claims.supply(
+            lambda: self.cache.from_replica(
+                lambda tx: self.userinfo.requested_claims(tx, token, read, now)
+            )
+        )
+        if there is not None:
+            number, on_replica = there
+            answer = CachedAnswer(on_replica)
+            self.cache.add(token, number, answer, now)
+            return answer
+        grant = None
+        await self.directory.compare()
         declared = await claims.as_of(self.directory.revision)
         if self.userinfo.takes_one_statement(read, declared):
-            told = await self.store.read_one(
+            grant = await self.store.read_one(
                 lambda tx: self.userinfo.requested_claims(tx, token, read, now, declared)
             )
-        if told is None or not told.is_complete:
-            told = await claims.supply(
+        if grant is None or not grant.is_complete:
+            grant = await claims.supply(
                 lambda: self.store.read(
                     lambda tx: self.userinfo.requested_claims(tx, token, read, now)
                 )
             )
-        answer = CachedAnswer(told)
-        self.known.add(token, number, answer, now)
+        answer = CachedAnswer(grant)
+        self.cache.add(token, number, answer, now)
         return answer
 
     async def _protected(

@@ -59,15 +59,15 @@ def explain(stored: str, gettext: Callable[[str], str] = str) -> str:
 
 def _sentences(stored: str) -> Iterator[Reason]:
     for part in stored.split("; "):
-        field, colon, said = part.partition(": ")
+        field, colon, sentence = part.partition(": ")
         if not colon or " " in field:
-            field, said = "", part
-        yield Reason(field, "%(said)s", {"said": said})
+            field, sentence = "", part
+        yield Reason(field, "%(said)s", {"said": sentence})
 
 
 def _joined(reasons: Iterable[Reason], gettext: Callable[[str], str] = str) -> str:
     explained = ((each.field, each.explain(gettext)) for each in reasons)
-    return "; ".join(f"{field}: {said}" if field else said for field, said in explained)
+    return "; ".join(f"{field}: {sentence}" if field else sentence for field, sentence in explained)
 
 
 LONGEST_ROW = 64 * 1024
@@ -270,9 +270,9 @@ def _read_csv(text: str) -> _Rows:
                 continue
             if len(cells) > len(columns):
                 raise FileFault("file.cells", row=number)
-            said = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
-            data = msgspec.json.encode(_nested(said)).decode()
-            yield number, data, _Names(said.get("username", ""), said.get("email", ""))
+            values = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
+            data = msgspec.json.encode(_nested(values)).decode()
+            yield number, data, _Names(values.get("username", ""), values.get("email", ""))
     except csv.Error as error:
         code = next((code for part, code in _NOT_CSV if part in str(error)), "file.csv")
         raise FileFault(code, row=number + 1) from None
@@ -300,9 +300,9 @@ def _check_columns(columns: list[str]) -> None:
             raise FileFault("file.heading", column=name)
 
 
-def _nested(said: Mapping[str, str]) -> Mapping[str, object]:
+def _nested(values: Mapping[str, str]) -> Mapping[str, object]:
     nested: dict[str, object] = {}
-    rest = {name: cell for name, cell in said.items() if cell}
+    rest = {name: cell for name, cell in values.items() if cell}
     for member, prefix in zip(_NESTED, (_ADDRESS, _ATTRIBUTE), strict=True):
         inside = [name for name in rest if name.startswith(prefix)]
         if inside:

@@ -92,7 +92,7 @@ _METHODS = {"client-jwt": "private_key_jwt", "client-secret-jwt": "client_secret
 class LeftOut(Struct, frozen=True):
     """What is not converted, or not as it was, and why."""
 
-    what: str
+    item: str
     reason: str
 
 
@@ -163,7 +163,7 @@ class _Conversion:
             client = text_in(user.get("serviceAccountClientId"))
             if not client:
                 self._user(user)
-            elif any(True for _ in self.roles.of(user)):
+            elif any(True for _ in self.roles.roles_of(user)):
                 self._leave(f"roles of client {client}", "give them with [[roles]] of an API")
         clients = [("clients", each) for each in self._clients()]
         groups = [("groups", each) for each in self._groups()]
@@ -176,31 +176,31 @@ class _Conversion:
         tables = [*declared, *self.more, *groups, *clients, *claims]
         return Converted(self.name, tables, self.users, self.left)
 
-    def _leave(self, what: str, reason: str) -> None:
-        self.left.append(LeftOut(what, reason))
+    def _leave(self, item: str, reason: str) -> None:
+        self.left.append(LeftOut(item, reason))
 
     # Users
 
     def _user(self, user: Json) -> None:
-        said = text_in(user.get("username"))
-        what, email = f"user {said}", text_in(user.get("email"))
+        given_name = text_in(user.get("username"))
+        item, email = f"user {given_name}", text_in(user.get("email"))
         if not email or fold(email) in self.emails:
             why = "another user has its email address" if email else "it has no email address"
-            self._leave(what, why)
+            self._leave(item, why)
             return
-        username = self._username(said)
-        record = self._judged(what, username, email, user)
+        username = self._username(given_name)
+        record = self._judged(item, username, email, user)
         if record is None:
             return
         self.names.add(fold(username))
         self.emails.add(fold(email))
-        if username != said:
-            self._leave(what, f"the username is {username}; the email address signs in, too")
-        if stored := self._hash(what, user):
+        if username != given_name:
+            self._leave(item, f"the username is {username}; the email address signs in, too")
+        if stored := self._hash(item, user):
             record["password_hash"] = stored
         self.users.append(record)
         extra: dict[str, object] = {}
-        if values := self._attributes(what, user):
+        if values := self._attributes(item, user):
             extra["attributes"] = values
         if user.get("enabled") is False:
             extra["disabled"] = True
@@ -210,9 +210,9 @@ class _Conversion:
         for group in self._groups_of(user):
             self.members.setdefault(group, []).append(username)
 
-    def _username(self, said: str) -> str:
+    def _username(self, realm_name: str) -> str:
         """Return the username: without @ and spaces, and none that is taken or reserved."""
-        plain = said.partition("@")[0] or said
+        plain = realm_name.partition("@")[0] or realm_name
         base = plain if not set(plain) & set(" @") else _NOT_A_NAME.sub("-", plain)
         if username_fault(base):
             base = f"{base}-{_NOT_A_NAME.sub('-', self.name).strip('-.') or 'user'}"
@@ -222,7 +222,7 @@ class _Conversion:
             username = f"{base}-{number}"
         return username
 
-    def _judged(self, what: str, username: str, email: str, user: Json) -> dict[str, object] | None:
+    def _judged(self, item: str, username: str, email: str, user: Json) -> dict[str, object] | None:
         """Return the row without the claims that break a rule; None if the rest does, too."""
         first, last = text_in(user.get("firstName")), text_in(user.get("lastName"))
         record: dict[str, object] = {
@@ -241,24 +241,24 @@ class _Conversion:
             if not field:
                 return record
             if field in {"username", "email"} or field not in record:
-                self._leave(what, f"{field}: {reason}")
+                self._leave(item, f"{field}: {reason}")
                 return None
-            self._leave(f"{what}, {field}", reason)
+            self._leave(f"{item}, {field}", reason)
             del record[field]
         return None
 
-    def _hash(self, what: str, user: Json) -> str:
+    def _hash(self, item: str, user: Json) -> str:
         stored = ""
         for credential in objects_in(user.get("credentials")):
             kind = text_in(credential.get("type"))
             if kind != "password":
-                self._leave(f"{what}, {kind or 'credential'}", "second factors are added again")
+                self._leave(f"{item}, {kind or 'credential'}", "second factors are added again")
                 continue
             stored = self._password(credential)
             try:
                 read_hash(stored)
             except HashFault as fault:
-                self._leave(f"{what}, password", REASONS[fault.code])
+                self._leave(f"{item}, password", REASONS[fault.code])
                 stored = ""
         return stored
 
@@ -277,37 +277,39 @@ class _Conversion:
         salted, value = (text_in(secret.get(name)).rstrip("=") for name in ("salt", "value"))
         if algorithm.startswith("argon2"):
             more = cast("Json", costs.get("additionalParameters") or {})
-            told = {name: (texts_in(more.get(name)) or [""])[0] for name in _ARGON2}
-            kind = f"argon2{told['type']}" if algorithm == "argon2" else algorithm
-            cost = f"m={told['memory']},t={iterations},p={told['parallelism']}"
-            version = _ARGON2_VERSIONS.get(told["version"], 19)
+            parameters = {name: (texts_in(more.get(name)) or [""])[0] for name in _ARGON2}
+            kind = f"argon2{parameters['type']}" if algorithm == "argon2" else algorithm
+            cost = f"m={parameters['memory']},t={iterations},p={parameters['parallelism']}"
+            version = _ARGON2_VERSIONS.get(parameters["version"], 19)
             return f"${kind}$v={version}${cost}${salted}${value}"
         name = {"pbkdf2": "pbkdf2-sha1"}.get(algorithm, algorithm)
         return f"${name}$i={iterations}${salted}${value}"
 
-    def _attributes(self, what: str, user: Json) -> Json:
+    def _attributes(self, item: str, user: Json) -> Json:
         """Return the values of other attributes, and declare them."""
         found: dict[str, object] = {}
         declared = self.attributes
         given = {name: each for name, each in _attributes_of(user).items() if name not in _CLAIMS}
         if subject := text_in(user.get("id")):
             given = {_FORMER_SUB: [subject], **given}
-        for said, values in given.items():
-            name = re.sub(r"[^A-Za-z0-9_]+", "_", said)[:40]
+        for attribute, values in given.items():
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", attribute)[:40]
             if re.fullmatch(ATTRIBUTE_NAME, name) is None or name in found:
-                self._leave(f"{what}, attribute {said}", "it has no usable name")
+                self._leave(f"{item}, attribute {attribute}", "it has no usable name")
                 continue
             if name not in declared and len(declared) == MOST_ATTRIBUTES:
-                self._leave(f"{what}, attribute {said}", f"more than {MOST_ATTRIBUTES} attributes")
+                self._leave(
+                    f"{item}, attribute {attribute}", f"more than {MOST_ATTRIBUTES} attributes"
+                )
                 continue
             several = name != _FORMER_SUB
             if len(msgspec.json.encode({**found, name: values})) > LARGEST_ATTRIBUTES:
-                self._leave(f"{what}, attribute {said}", f"above {LARGEST_ATTRIBUTES} bytes")
+                self._leave(f"{item}, attribute {attribute}", f"above {LARGEST_ATTRIBUTES} bytes")
                 continue
             found[name] = list(values) if several else values[0]
             one = {"type": "string", "maxLength": 2_048}
             schema = {"type": "array", "items": one} if several else one
-            label = "Former subject" if name == _FORMER_SUB else said[:80]
+            label = "Former subject" if name == _FORMER_SUB else attribute[:80]
             declared.setdefault(name, {"name": name, "label": label, "schema": schema})
         return found
 
@@ -317,13 +319,13 @@ class _Conversion:
         paths = [path for path in texts_in(user.get("groups")) if path in self.roles.groups]
         for path in dict.fromkeys(paths):
             yield self.roles.group_names[path]
-        for role in dict.fromkeys(self.roles.of(user)):
+        for role in dict.fromkeys(self.roles.roles_of(user)):
             if name := self.roles.role_names.get(role):
                 yield name
 
     def _groups(self) -> Iterator[Json]:
-        for what, name in self.roles.renamed():
-            self._leave(what, f"the group is {name}: its own name is taken, or not one of a group")
+        for item, name in self.roles.renamed():
+            self._leave(item, f"the group is {name}: its own name is taken, or not one of a group")
         named = [
             *((self.roles.group_names[path], "") for path in self.roles.groups),
             *((name, self.roles.described(role)) for role, name in self.roles.role_names.items()),
@@ -345,30 +347,30 @@ class _Conversion:
         seen: set[str] = set()
         for client in objects_in(self.realm.get("clients")):
             client_id = text_in(client.get("clientId"))
-            what = f"client {client_id}"
+            item = f"client {client_id}"
             if client_id in _OWN_CLIENTS or client_id == f"{self.name}-realm":
                 continue
             if text_in(client.get("protocol")) == "saml":
-                self._leave(what, "SAML is not supported")
+                self._leave(item, "SAML is not supported")
             elif client.get("bearerOnly") is True:
                 self._leave(
-                    what, "an API: declare it with [[apis]], with an https URL as identifier"
+                    item, "an API: declare it with [[apis]], with an https URL as identifier"
                 )
             elif faults := client_id_faults(client_id):
-                self._leave(what, f"its id must be {faults[0].detail}")
+                self._leave(item, f"its id must be {faults[0].detail}")
             elif client_id in seen:
-                self._leave(what, "another client has the same id")
-            elif made := self._client(what, client):
+                self._leave(item, "another client has the same id")
+            elif made := self._client(item, client):
                 seen.add(client_id)
                 yield made
 
-    def _client(self, what: str, client: Json) -> Json | None:
+    def _client(self, item: str, client: Json) -> Json | None:
         attributes = text_values_in(client.get("attributes"))
         grants = _grants_of(client, attributes)
-        uris = self._uris(what, "redirect URI", texts_in(client.get("redirectUris")), client)
+        uris = self._uris(item, "redirect URI", texts_in(client.get("redirectUris")), client)
         after = attributes.get("post.logout.redirect.uris", "").split("##")
         after = [each for each in after if each not in {"", "-", "+"}]
-        left = self._uris(what, "post-logout redirect URI", after, client)
+        left = self._uris(item, "post-logout redirect URI", after, client)
         if "+" in attributes.get("post.logout.redirect.uris", "").split("##"):
             left = list(dict.fromkeys([*uris, *left]))
         name = text_in(client.get("name"))
@@ -393,9 +395,9 @@ class _Conversion:
         if method in _METHODS:
             values["token_endpoint_auth_method"] = _METHODS[method]
             values["jwks_uri"] = attributes.get("jwks.url", "")
-        self._client_rest(what, client)
+        self._client_rest(item, client)
         values = {key: value for key, value in values.items() if value or key == "grant_types"}
-        judged = self._judge_client(what, values)
+        judged = self._judge_client(item, values)
         if judged is None:
             return None
         table: dict[str, object] = {"client_id": client["clientId"], **judged}
@@ -404,57 +406,57 @@ class _Conversion:
         if is_secret:
             if not secret or secret_faults(Secret(secret)):
                 why = "none is in the file" if not set(secret) - {"*"} else "it is too short"
-                self._leave(f"{what}, secret", f"{why}: valetkey apply makes a new one")
+                self._leave(f"{item}, secret", f"{why}: valetkey apply makes a new one")
             else:
                 table["client_secret"] = secret
         if client.get("enabled") is False:
             table["disabled"] = True
         return table
 
-    def _uris(self, what: str, kind: str, said: Sequence[str], client: Json) -> list[str]:
+    def _uris(self, item: str, kind: str, uris: Sequence[str], client: Json) -> list[str]:
         found: list[str] = []
-        for each in said:
+        for each in uris:
             uri = _resolved(each, client)
             if "*" in uri:
                 plain = uri.removesuffix("*")
                 if "*" in plain or "://" not in plain or plain.endswith("://"):
-                    self._leave(f"{what}, {kind} {each}", "addresses are compared byte by byte")
+                    self._leave(f"{item}, {kind} {each}", "addresses are compared byte by byte")
                     continue
                 self._leave(
-                    f"{what}, {kind} {each}",
+                    f"{item}, {kind} {each}",
                     f"is {plain}: addresses are compared byte by byte; add each that the app uses",
                 )
                 uri = plain
             found.append(uri)
         return list(dict.fromkeys(found))
 
-    def _judge_client(self, what: str, values: dict[str, object]) -> dict[str, object] | None:
+    def _judge_client(self, item: str, values: dict[str, object]) -> dict[str, object] | None:
         """Return the values without those that break a rule; None if the rest does, too."""
         for _ in range(10):
             metadata = with_values(ClientMetadata(name=""), values)
             faults = _RULES.faults(metadata)
             if not faults:
                 return values
-            if not self._drop(what, values, faults):
+            if not self._drop(item, values, faults):
                 return None
-        self._leave(what, "too many of its values break a rule")
+        self._leave(item, "too many of its values break a rule")
         return None
 
-    def _drop(self, what: str, values: dict[str, object], faults: Sequence[MetadataError]) -> bool:
+    def _drop(self, item: str, values: dict[str, object], faults: Sequence[MetadataError]) -> bool:
         """Remove what the faults name; False if the client cannot be kept."""
         gone: dict[str, set[int]] = {}
         for fault in faults:
             field, _, place = fault.field.partition("/")
             listed = tuple_in(values.get(field))
             if field == "redirect_uris" and not place and not listed:
-                return self._drop_grants(what, values)
+                return self._drop_grants(item, values)
             if field not in values or field in {"name", "type", "profile"}:
-                self._leave(what, f"{fault.field}: {fault.detail}")
+                self._leave(item, f"{fault.field}: {fault.detail}")
                 return False
             number = place.partition("/")[0]
             places = {int(number)} if listed and number.isdigit() else set(range(len(listed)))
             which = f" {listed[int(number)]}" if listed and number.isdigit() else ""
-            self._leave(f"{what}, {field}{which}", f"must be {fault.detail}")
+            self._leave(f"{item}, {field}{which}", f"must be {fault.detail}")
             gone.setdefault(field, set()).update(places)
         for field, places in gone.items():
             listed = tuple_in(values.pop(field))
@@ -462,28 +464,28 @@ class _Conversion:
                 values[field] = kept
         return bool(values.get("grant_types"))
 
-    def _drop_grants(self, what: str, values: dict[str, object]) -> bool:
+    def _drop_grants(self, item: str, values: dict[str, object]) -> bool:
         grants = cast("tuple[str, ...]", values["grant_types"])
         kept = [name for name in grants if not GRANT_RULES[name].needs_redirect_uri]
         refreshes = any(GRANT_RULES[name].issues_refresh_tokens for name in kept)
         if not refreshes:
             kept = [name for name in kept if name != GrantTypeName.REFRESH_TOKEN]
         if not kept:
-            self._leave(what, "it has no redirect URI, and no other grant type")
+            self._leave(item, "it has no redirect URI, and no other grant type")
             return False
-        self._leave(f"{what}, authorization_code", "it has no redirect URI")
+        self._leave(f"{item}, authorization_code", "it has no redirect URI")
         values["grant_types"] = tuple(kept)
         if kept == [GrantTypeName.CLIENT_CREDENTIALS]:
             values.pop("scopes", None)
         return True
 
-    def _client_rest(self, what: str, client: Json) -> None:
+    def _client_rest(self, item: str, client: Json) -> None:
         if mappers := len(objects_in(client.get("protocolMappers"))):
-            self._leave(f"{what}, {mappers} protocol mappers", "declare claims with [[claims]]")
+            self._leave(f"{item}, {mappers} protocol mappers", "declare claims with [[claims]]")
         if client.get("authorizationSettings"):
-            self._leave(f"{what}, authorization services", "there is no UMA: use scopes and roles")
+            self._leave(f"{item}, authorization services", "there is no UMA: use scopes and roles")
         if text_in(client.get("clientAuthenticatorType")) == "client-x509":
-            self._leave(f"{what}, client-x509", "certificates do not authenticate; choose a secret")
+            self._leave(f"{item}, client-x509", "certificates do not authenticate; choose a secret")
 
     # What has no counterpart
 
@@ -512,8 +514,8 @@ class _Roles:
 
     def __init__(self, realm: Json) -> None:
         own = f"default-roles-{text_in(realm.get('realm')).lower()}"
-        said = realm.get("roles")
-        roles = cast("Json", said if isinstance(said, dict) else {})
+        realm_roles = realm.get("roles")
+        roles = cast("Json", realm_roles if isinstance(realm_roles, dict) else {})
         clients = roles.get("client")
         self._known: dict[tuple[str, str], Json] = {
             ("", text_in(each.get("name"))): each for each in objects_in(roles.get("realm"))
@@ -544,15 +546,15 @@ class _Roles:
             if name != path.strip("/").replace("/", "."):
                 yield f"group {path}", name
         for (client, role), name in self.role_names.items():
-            if name != (said := f"{client}.{role}" if client else role):
-                yield f"role {said}", name
+            if name != (old_name := f"{client}.{role}" if client else role):
+                yield f"role {old_name}", name
 
     def described(self, role: tuple[str, str]) -> str:
         """Return the description of a role, unless it is a placeholder."""
         text = text_in(self._known[role].get("description"))
         return "" if text.startswith("${") else text
 
-    def of(self, user: Json) -> Iterator[tuple[str, str]]:
+    def roles_of(self, user: Json) -> Iterator[tuple[str, str]]:
         """Yield the roles of a user: its own, those of its groups, and those that they contain."""
         waiting = [*_roles_of(user)]
         for path in texts_in(user.get("groups")):
@@ -653,11 +655,11 @@ def _grants_of(client: Json, attributes: Mapping[str, str]) -> Sequence[str]:
 def _scopes_of(client: Json, grants: Sequence[str]) -> tuple[str, ...]:
     if not set(grants) - {GrantTypeName.CLIENT_CREDENTIALS}:
         return ()
-    told = [
+    scopes = [
         *texts_in(client.get("defaultClientScopes")),
         *texts_in(client.get("optionalClientScopes")),
     ]
-    names = {"openid", *told} if told else set(_USUAL_SCOPES)
+    names = {"openid", *scopes} if scopes else set(_USUAL_SCOPES)
     return tuple(name for name in _SCOPES if name in names)
 
 
@@ -670,9 +672,9 @@ def _resolved(uri: str, client: Json) -> str:
 
 
 def _attributes_of(user: Json) -> Mapping[str, Sequence[str]]:
-    said = user.get("attributes")
+    attributes = user.get("attributes")
     found = {
         name: texts_in(value) or ([value] if isinstance(value, str) and value else [])
-        for name, value in cast("Json", said if isinstance(said, dict) else {}).items()
+        for name, value in cast("Json", attributes if isinstance(attributes, dict) else {}).items()
     }
     return {name: values for name, values in found.items() if values}

@@ -170,12 +170,12 @@ class ImportUpload(Struct, frozen=True):
         chunk = await _some(rows)
         uid: Uid | None = getattr(actor, "uid", None)
         import_id = fresh_id("im", self.random)
-        wanted = UserImport(
+        upload = UserImport(
             *(import_id, uid, actor.done_by, shown_text(name), form.rows, ImportState.RECEIVING),
             *(0, 0, now),
             due_at=now,
         )
-        if not await self._write(actor, lambda tx: _begin(tx, actor, wanted)):
+        if not await self._write(actor, lambda tx: _begin(tx, actor, upload)):
             raise ImportLimit
         try:
             while chunk:
@@ -206,10 +206,10 @@ async def _some(rows: Iterator[ImportRow]) -> Sequence[ImportRow]:
     return await asyncio.to_thread(lambda: list(islice(rows, _CHUNK)))
 
 
-def _begin(tx: Transaction, actor: Actor, wanted: UserImport) -> bool:
+def _begin(tx: Transaction, actor: Actor, upload: UserImport) -> bool:
     UserImports.of(tx).exclude()
     require(tx, actor, Permission.USERS)
-    return UserImports.of(tx).begin(wanted, MOST_OPEN)
+    return UserImports.of(tx).begin(upload, MOST_OPEN)
 
 
 def _add(tx: Transaction, actor: Actor, import_id: str, rows: Sequence[ImportRow]) -> bool:
@@ -308,22 +308,22 @@ class ImportWork(Struct, frozen=True):
 
     def _judged(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> _Judged | str:
         """Return the user to register, or the stored form of what is wrong with the row."""
-        wanted = decode(kind, row.data)
-        if isinstance(wanted, Reason):
-            return stored_reasons([wanted])
-        record = wanted_record(wanted)
+        imported = decode(kind, row.data)
+        if isinstance(imported, Reason):
+            return stored_reasons([imported])
+        record = wanted_record(imported)
         faults = (*record.faults(), *self.accounts.name_faults(record.username))
         if faults:
             return _stored(faults)
-        if fault := hash_fault(wanted):
+        if fault := hash_fault(imported):
             return stored_reasons([fault])
         attributes: UserAttributes | tuple[Reason, ...] = UserAttributes.NOTHING
-        if wanted.attributes:
+        if imported.attributes:
             declared = tx.attributes()
-            attributes = imported_attributes(declared, wanted.attributes, kind)
+            attributes = imported_attributes(declared, imported.attributes, kind)
         if isinstance(attributes, tuple):
             return stored_reasons(attributes)
-        return record, _uid(wanted), wanted.password_hash or None, attributes
+        return record, _uid(imported), imported.password_hash or None, attributes
 
 
 def _may(tx: Transaction, uid: Uid | None) -> bool:
@@ -355,19 +355,19 @@ def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
     return stored_reasons([Reason(field, f"row.{field}")]) if field else ""
 
 
-def hash_fault(wanted: ImportedUser) -> Reason | None:
+def hash_fault(imported: ImportedUser) -> Reason | None:
     """Return why a sign-in cannot verify the hash of a row; None if it can, or without a hash."""
-    if not wanted.password_hash:
+    if not imported.password_hash:
         return None
     try:
-        read_hash(wanted.password_hash)
+        read_hash(imported.password_hash)
     except HashFault as fault:
         return Reason("password_hash", fault.code)
     return None
 
 
-def _uid(wanted: ImportedUser) -> Uid | None:
-    return None if isinstance(wanted.uid, UnsetType) else Uid(wanted.uid)
+def _uid(imported: ImportedUser) -> Uid | None:
+    return None if isinstance(imported.uid, UnsetType) else Uid(imported.uid)
 
 
 def _stored(faults: Sequence[MetadataError]) -> str:

@@ -1,5 +1,6 @@
 """Events of accounts: their roles, email, sessions, ways to sign in, and groups."""
 
+from types import MappingProxyType
 from typing import ClassVar
 
 from valetkey.authorization.model.event.event import (
@@ -156,7 +157,8 @@ class PasswordChanged(ByUser, frozen=True):
 class MailDispatched(BySystem, frozen=True):
     """The mail server accepted an email; `kind` is its purpose."""
 
-    sentence = translatable("An email was sent: %(kind)s.")
+    without = MappingProxyType({"uid": translatable("An email was sent: %(kind)s.")})
+    sentence = translatable("An email was sent to %(uid)s: %(kind)s.")
     unlisted = "the user has the email"
 
     affects_tokens: ClassVar[bool] = False
@@ -169,7 +171,16 @@ class MailGivenUp(BySystem, frozen=True):
     """Delivery of an email was abandoned; `because` says why."""
 
     is_failure = True
-    sentence = translatable("An email could not be delivered: %(kind)s.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "encrypted with another keyring": translatable("it was encrypted with another keyring"),
+        "expired before delivery": translatable("it expired before it was delivered"),
+        "invalid address": translatable("the address is not valid"),
+        "its feature was taken out": translatable("its feature was taken out"),
+    }
+    without = MappingProxyType(
+        {"uid": translatable("An email (%(kind)s) could not be delivered: %(because)s.")}
+    )
+    sentence = translatable("An email to %(uid)s (%(kind)s) could not be delivered: %(because)s.")
     unlisted = "a problem for the operator, who is notified"
 
     affects_tokens: ClassVar[bool] = False
@@ -184,6 +195,12 @@ class RoleChanged(Event, frozen=True):
 
     is_alarming = True
     sentence = translatable("The role of %(uid)s was changed from %(before)s to %(after)s.")
+    without = MappingProxyType(
+        {
+            "before": translatable("%(uid)s was assigned the role %(after)s."),
+            "after": translatable("The role %(before)s was removed from %(uid)s."),
+        }
+    )
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("Your role on this server was changed.")
     )
@@ -244,6 +261,7 @@ class SignInFailed(ByAnonymous, frozen=True):
     """
 
     is_failure = True
+    without = MappingProxyType({"uid": translatable("A sign-in failed: %(because)s.")})
     sentence = translatable("A sign-in as %(uid)s failed: %(because)s.")
     activity = ActivityText(ActivityKind.SIGN_IN, translatable("A sign-in failed: wrong password."))
     reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
@@ -337,7 +355,14 @@ class LogoutTokenGivenUp(BySystem, frozen=True):
     """Delivery of a logout token was abandoned; `because` says why."""
 
     is_failure = True
-    sentence = translatable("The app %(client_id)s could not be notified that %(uid)s signed out.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "client_gone": translatable("the app was disabled or deleted"),
+        "no_address": translatable("the app has no address for it"),
+        "unheard": translatable("the app did not confirm it"),
+    }
+    sentence = translatable(
+        "The app %(client_id)s could not be notified that %(uid)s signed out: %(because)s."
+    )
     unlisted = "between the server and an app; session.ended records it"
 
     affects_tokens: ClassVar[bool] = False
@@ -352,7 +377,7 @@ class SecondFactorFailed(ByAnonymous, frozen=True):
     """A second factor was wrong after a correct password."""
 
     is_failure = True
-    sentence = translatable("A sign-in as %(uid)s failed: wrong second factor.")
+    sentence = translatable("A sign-in as %(uid)s failed: the second factor is wrong.")
     activity = ActivityText(
         ActivityKind.SIGN_IN,
         translatable("A sign-in failed: the password was correct, the second factor was not."),
@@ -528,10 +553,12 @@ class FactorsRemoved(Event, frozen=True):
 class GroupCreated(Event, frozen=True):
     """A group was created, in the group `parent` unless that is ""."""
 
-    sentence = translatable("The group %(group)s was created.")
+    subject = "group:{group_id}"
+    sentence = translatable("The group %(group_id)s was created.")
 
     group: str
     parent: str
+    group_id: str = ""
 
 
 class GroupChanged(Event, frozen=True):
@@ -540,45 +567,54 @@ class GroupChanged(Event, frozen=True):
     `before` is its name until then.
     """
 
-    sentence = translatable("The group %(group)s was changed.")
+    subject = "group:{group_id}"
+    sentence = translatable("The group %(group_id)s was changed.")
 
     group: str
     before: str
     parent: str
+    group_id: str = ""
 
 
 class GroupDeleted(Event, frozen=True):
     """A group was deleted; it has no members any more."""
 
-    sentence = translatable("The group %(group)s was deleted.")
+    subject = "group:{group_id}"
+    sentence = translatable("The group %(group_id)s was deleted.")
 
     group: str
+    group_id: str = ""
 
 
 class GroupMemberAdded(Event, frozen=True):
     """A user became a direct member of a group."""
 
-    sentence = translatable("%(uid)s was added to the group %(group)s.")
+    subject = "group:{group_id}"
+    sentence = translatable("%(uid)s was added to the group %(group_id)s.")
     activity = ActivityText(ActivityKind.ACCOUNT, translatable("You were added to a group."))
 
     uid: int
     group: str
+    group_id: str = ""
 
 
 class GroupMemberRemoved(Event, frozen=True):
     """A user was removed from a group as a direct member."""
 
-    sentence = translatable("%(uid)s was removed from the group %(group)s.")
+    subject = "group:{group_id}"
+    sentence = translatable("%(uid)s was removed from the group %(group_id)s.")
     activity = ActivityText(ActivityKind.ACCOUNT, translatable("You were removed from a group."))
 
     uid: int
     group: str
+    group_id: str = ""
 
 
 class ApiRoleAssigned(Event, frozen=True):
     """A user got a role at an API."""
 
-    sentence = translatable("%(uid)s was assigned the role %(role)s at an API.")
+    subject = "api:{api_id}"
+    sentence = translatable("%(uid)s was assigned the role %(role)s at the API %(api_id)s.")
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("A role for an API was assigned to you.")
     )
@@ -591,7 +627,8 @@ class ApiRoleAssigned(Event, frozen=True):
 class ApiRoleWithdrawn(Event, frozen=True):
     """A user no longer has a role at an API, except by a group."""
 
-    sentence = translatable("The role %(role)s at an API was removed from %(uid)s.")
+    subject = "api:{api_id}"
+    sentence = translatable("The role %(role)s at the API %(api_id)s was removed from %(uid)s.")
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("A role for an API was removed from you.")
     )
@@ -604,7 +641,10 @@ class ApiRoleWithdrawn(Event, frozen=True):
 class GroupApiRoleAssigned(Event, frozen=True):
     """The members of a group got a role at an API."""
 
-    sentence = translatable("The group %(group)s was assigned the role %(role)s at an API.")
+    subject = "api:{api_id}"
+    sentence = translatable(
+        "The group %(group)s was assigned the role %(role)s at the API %(api_id)s."
+    )
 
     group: str
     api_id: str
@@ -614,7 +654,10 @@ class GroupApiRoleAssigned(Event, frozen=True):
 class GroupApiRoleWithdrawn(Event, frozen=True):
     """The members of a group no longer have a role at an API, except by other means."""
 
-    sentence = translatable("The role %(role)s at an API was removed from the group %(group)s.")
+    subject = "api:{api_id}"
+    sentence = translatable(
+        "The role %(role)s at the API %(api_id)s was removed from the group %(group)s."
+    )
 
     group: str
     api_id: str

@@ -1,5 +1,7 @@
 """Events of this server: keys, administration."""
 
+from types import MappingProxyType
+
 from valetkey.authorization.model.event.event import (
     ActivityKind,
     ActivityText,
@@ -13,6 +15,7 @@ from valetkey.kernel.text import translatable
 class SigningKeyIssued(BySystem, frozen=True):
     """A signing key was published; it signs from `activates_at` on."""
 
+    subject = "key:{kid}"
     sentence = translatable("A signing key for %(algorithm)s was published.")
 
     kid: str
@@ -23,6 +26,7 @@ class SigningKeyIssued(BySystem, frozen=True):
 class SigningKeyRetired(BySystem, frozen=True):
     """A signing key was retired; it stays published until its last token has expired."""
 
+    subject = "key:{kid}"
     sentence = translatable("A signing key was retired.")
 
     kid: str
@@ -31,6 +35,7 @@ class SigningKeyRetired(BySystem, frozen=True):
 class SigningKeyWithdrawn(Event, frozen=True):
     """A signing key was withdrawn; nothing it signed is valid any more."""
 
+    subject = "key:{kid}"
     is_alarming = True
     sentence = translatable(
         "A signing key was withdrawn; tokens signed with it are no longer valid."
@@ -63,8 +68,9 @@ class DatabaseRestored(Event, frozen=True):
 class ApiTokenIssued(Event, frozen=True):
     """An admin API token was issued to a user, with these permissions until `expires_at`."""
 
+    subject = "token:{token_id}"
     is_alarming = True
-    sentence = translatable("An API token was created for %(uid)s.")
+    sentence = translatable("The API token %(token_id)s was created for %(uid)s.")
     activity = ActivityText(
         ActivityKind.SECURITY, translatable("An API token for this server was created.")
     )
@@ -78,7 +84,8 @@ class ApiTokenIssued(Event, frozen=True):
 class ApiTokenEnded(ByUser, frozen=True):
     """An admin API token was revoked."""
 
-    sentence = translatable("An API token of %(uid)s was revoked.")
+    subject = "token:{token_id}"
+    sentence = translatable("The API token %(token_id)s of %(uid)s was revoked.")
     activity = ActivityText(
         ActivityKind.SECURITY, translatable("An API token for this server was revoked.")
     )
@@ -98,6 +105,7 @@ class EventsExported(Event, frozen=True):
 class BrandChanged(Event, frozen=True):
     """A setting of the brand changed, such as `name` or `accent`."""
 
+    subject = "brand:{field}"
     sentence = translatable("The setting %(field)s of the brand was changed.")
 
     field: str
@@ -108,7 +116,14 @@ class BrandChanged(Event, frozen=True):
 class SettingChanged(Event, frozen=True):
     """A setting was changed while the server ran, or reset to the value without the change."""
 
+    subject = "setting:{setting}"
     sentence = translatable("The setting %(setting)s was changed from %(before)s to %(after)s.")
+    without = MappingProxyType(
+        {
+            "before": translatable("The setting %(setting)s was set to %(after)s."),
+            "after": translatable("The setting %(setting)s was cleared; it was %(before)s."),
+        }
+    )
 
     setting: str
     before: str

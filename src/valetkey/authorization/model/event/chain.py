@@ -61,7 +61,7 @@ class Retention(Struct, frozen=True):
     usual: Lifetime
     of_name: Mapping[str, Lifetime]
 
-    def of(self, name: str) -> Lifetime:
+    def lifetime_of(self, name: str) -> Lifetime:
         """Return the retention of events of this name."""
         return self.of_name.get(name, self.usual)
 
@@ -166,7 +166,7 @@ def checkpoint_key(key: FingerprintKey) -> CheckpointKey:
 
 
 def checkpoint(block: Block, public: str) -> Checkpoint:
-    """Return the checkpoint of a block."""
+    """Return what an auditor keeps of a block to verify the chain up to it later."""
     return Checkpoint(block.number, block.at, block.hash, public, block.signature)
 
 

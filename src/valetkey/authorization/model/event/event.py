@@ -140,6 +140,10 @@ class ActivityText(Struct, frozen=True):
     by_reason: Mapping[str, str] = MappingProxyType({})
 
 
+_NAMED = {"group": "group", "api": "identifier"}
+"""The field with the name, by the kind of the object."""
+
+
 class Event(Struct, frozen=True):
     """An event. Its name is that of its class: `CodeRedeemed` is `code.redeemed`.
 
@@ -150,8 +154,15 @@ class Event(Struct, frozen=True):
     name: ClassVar[str]
     sentence: ClassVar[str] = ""
     """What people read, marked for translation; `%(uid)s` is filled with the field `uid`."""
+    without: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """The sentence of an event in which a field is empty, by the field, marked for translation."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """What people read for each value of `because`, marked for translation."""
+    subject: ClassVar[str] = ""
+    """The object it is about, `KIND:{FIELD}`, such as `group:{group_id}`.
+
+    "" if it is about no more than the user and the client that it names.
+    """
     is_failure: ClassVar[bool] = False
     """Whether something failed that a user, an app or the server attempted."""
     usual_actor: ClassVar[StoredActor | None] = None
@@ -171,6 +182,33 @@ class Event(Struct, frozen=True):
 
     def __init_subclass__(cls) -> None:
         cls.name = _BETWEEN_WORDS.sub("_", _PARTICIPLE.sub(r".\1", cls.__name__)).lower()
+
+    @classmethod
+    def subject_kind(cls) -> str:
+        """Return the kind of the object it is about, such as `group`; "" for none."""
+        return cls.subject.partition(":")[0]
+
+    @classmethod
+    def subject_field(cls) -> str:
+        """Return the field with the id of that object; "" for none."""
+        return cls.subject.partition(":")[2].strip("{}")
+
+    @classmethod
+    def former_name(cls, values: Mapping[str, str]) -> str:
+        """Return the name of that object as an event with these values states it, or its id."""
+        named = values.get(_NAMED.get(cls.subject_kind(), ""))
+        return named or values.get(cls.subject_field(), "")
+
+    @classmethod
+    def sentence_of(cls, values: Mapping[str, str]) -> str:
+        """Return the sentence of an event with these values."""
+        empty = (text for field, text in cls.without.items() if not values.get(field))
+        return next(empty, cls.sentence)
+
+    def subject_id(self) -> str | None:
+        """Return the object it is about, such as `group:gr_1`; None if it names none."""
+        id_: str = getattr(self, self.subject_field(), "")
+        return f"{self.subject_kind()}:{id_}" if id_ else None
 
 
 class ByUser(Event, frozen=True):

@@ -4,6 +4,7 @@
 recorded have none.
 """
 
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from valetkey.authorization.model.client import GrantTypeName
@@ -38,6 +39,7 @@ class ConsentGiven(ByUser, frozen=True):
 class ConsentDenied(ByUser, frozen=True):
     """A user declined a consent request."""
 
+    without = MappingProxyType({"uid": translatable("Access was denied to the app %(client_id)s.")})
     sentence = translatable("%(uid)s denied access to the app %(client_id)s.")
     activity = ActivityText(
         ActivityKind.APPS, translatable("You denied access to <bdi>%(name)s</bdi>.")
@@ -133,7 +135,7 @@ class IdentityAssertionIssued(ByClient, frozen=True):
     """A client got an assertion about a user for the authorization server `audience`."""
 
     sentence = translatable(
-        "The app %(client_id)s got an identity assertion of %(uid)s for another service."
+        "The app %(client_id)s got an identity assertion of %(uid)s for %(audience)s."
     )
     activity = ActivityText(
         ActivityKind.APPS,
@@ -152,8 +154,8 @@ class IdentityAssertionRedeemed(ByClient, frozen=True):
     """A client got an access token for the user whom an assertion of `issuer` names."""
 
     sentence = translatable(
-        "The app %(client_id)s got access to the account %(uid)s with an identity assertion "
-        "from another service."
+        "The app %(client_id)s got access to the account %(uid)s with an identity assertion of "
+        "%(issuer)s."
     )
     activity = ActivityText(
         ActivityKind.APPS,
@@ -294,7 +296,12 @@ class ClientRemoved(ByClient, frozen=True):
     when it is unused, and when a registration with the same metadata replaces it.
     """
 
-    sentence = translatable("The app %(client_id)s was deleted.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "deleted": translatable("on request"),
+        "replaced": translatable("the same app registered again"),
+        "unused": translatable("it was not used"),
+    }
+    sentence = translatable("The app %(client_id)s was deleted: %(because)s.")
 
     client_id: str
     because: RemovedBecause
@@ -319,7 +326,11 @@ class ClientVerified(Event, frozen=True):
 class ClientVerificationEnded(ByClient, frozen=True):
     """A client lost its verification; `because` is `administrator` or `changed`."""
 
-    sentence = translatable("The app %(client_id)s is no longer verified.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "administrator": translatable("an administrator decided it"),
+        "changed": translatable("it was changed"),
+    }
+    sentence = translatable("The app %(client_id)s is no longer verified: %(because)s.")
 
     client_id: str
     because: str
@@ -337,6 +348,7 @@ class ClientSecretEnded(Event, frozen=True):
 class InvitationIssued(Event, frozen=True):
     """An operator issued an initial access token for client registration (RFC 7591)."""
 
+    subject = "invitation:{invitation_id}"
     sentence = translatable("An invitation to register apps was issued.")
 
     invitation_id: str
@@ -346,6 +358,7 @@ class InvitationIssued(Event, frozen=True):
 class InvitationWithdrawn(Event, frozen=True):
     """An operator revoked an initial access token."""
 
+    subject = "invitation:{invitation_id}"
     sentence = translatable("An invitation to register apps was withdrawn.")
 
     invitation_id: str
@@ -364,7 +377,8 @@ class ClientSecretIssued(ByClient, frozen=True):
 class ApiRegistered(Event, frozen=True):
     """An API was declared."""
 
-    sentence = translatable("The API %(identifier)s was added.")
+    subject = "api:{api_id}"
+    sentence = translatable("The API %(api_id)s was added.")
 
     api_id: str
     identifier: str
@@ -373,7 +387,8 @@ class ApiRegistered(Event, frozen=True):
 class ApiChanged(Event, frozen=True):
     """An API was changed; `fields` names its changed fields."""
 
-    sentence = translatable("The API %(identifier)s was changed: %(fields)s.")
+    subject = "api:{api_id}"
+    sentence = translatable("The API %(api_id)s was changed: %(fields)s.")
 
     api_id: str
     identifier: str
@@ -383,7 +398,8 @@ class ApiChanged(Event, frozen=True):
 class ApiDisabled(Event, frozen=True):
     """An API was disabled; codes, tokens and grants for it ended."""
 
-    sentence = translatable("The API %(identifier)s was disabled.")
+    subject = "api:{api_id}"
+    sentence = translatable("The API %(api_id)s was disabled.")
 
     api_id: str
     identifier: str
@@ -392,7 +408,8 @@ class ApiDisabled(Event, frozen=True):
 class ApiEnabled(Event, frozen=True):
     """An API was enabled; what had ended stays ended."""
 
-    sentence = translatable("The API %(identifier)s was enabled.")
+    subject = "api:{api_id}"
+    sentence = translatable("The API %(api_id)s was enabled.")
 
     api_id: str
     identifier: str
@@ -401,7 +418,8 @@ class ApiEnabled(Event, frozen=True):
 class ApiRemoved(Event, frozen=True):
     """An API was deleted; codes, tokens and grants for it ended."""
 
-    sentence = translatable("The API %(identifier)s was deleted.")
+    subject = "api:{api_id}"
+    sentence = translatable("The API %(api_id)s was deleted.")
 
     api_id: str
     identifier: str
@@ -420,7 +438,15 @@ class TeamInvitationIssued(Event, frozen=True):
 class TeamInvitationEnded(Event, frozen=True):
     """A team invitation ended: `withdrawn`, `declined`, `inviter_left` or `removed`."""
 
-    sentence = translatable("An invitation to the team of the app %(client_id)s ended.")
+    reasons = {  # noqa: RUF012 - a ClassVar, as the base class declares
+        "declined": translatable("the user declined it"),
+        "inviter_left": translatable("the user who sent it left the team"),
+        "removed": translatable("a member was removed from the team"),
+        "withdrawn": translatable("an owner withdrew it"),
+    }
+    sentence = translatable(
+        "An invitation to the team of the app %(client_id)s ended: %(because)s."
+    )
 
     client_id: str
     invitation_id: str
@@ -459,9 +485,7 @@ class TeamMemberChanged(Event, frozen=True):
 class TeamMemberRemoved(Event, frozen=True):
     """A user left the team of an app or was removed from it."""
 
-    sentence = translatable(
-        "%(uid)s left the team of the app %(client_id)s or was removed from it."
-    )
+    sentence = translatable("%(uid)s is no longer in the team of the app %(client_id)s.")
     activity = ActivityText(
         ActivityKind.ACCOUNT, translatable("You left the team of <bdi>%(name)s</bdi>.")
     )

@@ -291,7 +291,7 @@ class Overview(Struct, frozen=True):
         since = start_of(today - _WEEK + 1)
         live, sighting, activity = await self.store.scan(
             lambda tx: (
-                tx.secrets.live(client.id, now),
+                tx.secrets.usable(client.id, now),
                 tx.clients.query_credential_use(client.id),
                 activity_of(tx, client, since, now),
             )
@@ -516,7 +516,7 @@ class Secrets(Struct, frozen=True):
     async def ask_to_revoke(self, request: AppRequest) -> Outcome:
         """Ask before a secret is revoked."""
         client_id, now, head = request.client.id, request.now, request.head
-        live = await self.store.read(lambda tx: tx.secrets.live(client_id, now))
+        live = await self.store.read(lambda tx: tx.secrets.usable(client_id, now))
         chosen = request.query.get("secret")
         secret = next((each for each in live if each.id == chosen), None)
         if secret is None:
@@ -537,7 +537,10 @@ class Secrets(Struct, frozen=True):
     async def _list(self, request: AppRequest, *, trouble: str = "", ended: bool = False) -> Show:
         now, client_id, head = request.now, request.client.id, request.head
         live, sighting = await self.store.read(
-            lambda tx: (tx.secrets.live(client_id, now), tx.clients.query_credential_use(client_id))
+            lambda tx: (
+                tx.secrets.usable(client_id, now),
+                tx.clients.query_credential_use(client_id),
+            )
         )
         exposed = seen_in_url(live, sighting)
         context = SecretsPage(

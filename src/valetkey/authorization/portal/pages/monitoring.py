@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Registrar
 from valetkey.authorization.actions.teams import find_own
-from valetkey.authorization.actions.usage import DAYS_KEPT, LAG, Day, usage_of
+from valetkey.authorization.actions.usage import LAG, Day, usage_of
 from valetkey.authorization.layout.contexts import Chart, RangeChoice, When, chosen_range, ranges
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.portal.pages.requests import FIXING_PAGES, unknown_place
@@ -113,19 +113,19 @@ class Health(Struct, frozen=True):
 
     async def ask_to_fix(self, request: AppRequest) -> Outcome:
         """Ask before a fix is applied; redirect to the list if it is not needed."""
-        client, now, head, wanted = request.client, request.now, request.head, _fix(request)
+        client, now, head, fix = request.client, request.now, request.head, _fix(request)
         found, people = await self.store.scan(
             lambda tx: (findings_of(tx, client, now), tx.grants.usage_of(client.id, now).people)
         )
-        finding = next((each for each in found if each.fix is wanted), None)
+        finding = next((each for each in found if each.fix is fix), None)
         if finding is None:
             return SeeOther(head.at("health"))
-        action, line = f"{head.at('health')}/{wanted}", _line(finding, now)
+        action, line = f"{head.at('health')}/{fix}", _line(finding, now)
         return Show(FixPage(head, action, line, people))
 
     async def fix(self, request: AppRequest) -> Outcome:
         """Apply the fix if it is still needed. Refused (not found) for users outside the team."""
-        client_id, uid, now, wanted = (
+        client_id, uid, now, chosen = (
             request.client.id,
             request.user.uid,
             request.now,
@@ -136,13 +136,13 @@ class Health(Struct, frozen=True):
             client = tx.clients.find_to_change(client_id)
             if client is None or find_own(tx, client.id, uid) is None:
                 raise not_found("app")
-            done = apply_fix(tx, self.registrar, client, wanted, now)
+            done = apply_fix(tx, self.registrar, client, chosen, now)
             if isinstance(done, tuple):
                 raise _conflict()
             return done is not None
 
         await self.store.write(fix, done_by=request.actor)
-        return SeeOther(f"{request.head.at('health')}?fixed={wanted}")
+        return SeeOther(f"{request.head.at('health')}?fixed={chosen}")
 
 
 def _fix(request: AppRequest) -> Fix:
@@ -167,7 +167,7 @@ def _line(finding: Finding, now: Instant) -> FindingLine:
         finding.about,
         None if finding.last is None else When(finding.last, now),
         "" if finding.fix is None else finding.fix.value,
-        finding.way if finding.way in FIXING_PAGES else "",
+        finding.page if finding.page in FIXING_PAGES else "",
     )
 
 
@@ -268,7 +268,7 @@ class Usage(Struct, frozen=True):
         return Show(
             UsagePage(
                 request.head,
-                ranges=ranges(request.head.at("usage"), chosen, DAYS_KEPT),
+                ranges=ranges(request.head.at("usage"), chosen),
                 days=days,
                 tokens=Chart(dates, [day.tokens for day in days]),
                 people=Chart(dates, [day.people for day in days]),

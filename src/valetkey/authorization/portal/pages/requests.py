@@ -271,7 +271,7 @@ ADVICE: Mapping[str, Advice] = MappingProxyType(
 )
 """The advice by the name of the check that failed."""
 
-_FAMILIES: Mapping[str, Advice] = MappingProxyType(
+FAMILIES: Mapping[str, Advice] = MappingProxyType(
     {
         "client": Advice(
             "Whether the request comes from this app.",
@@ -298,11 +298,12 @@ _FAMILIES: Mapping[str, Advice] = MappingProxyType(
         ),
     }
 )
+"""The advice by the part of the name before the dot, for other checks."""
 
 
 def advice_on(check: str) -> Advice | None:
     """Return the advice for this check; None if the error code's explanation is sufficient."""
-    return ADVICE.get(check) or _FAMILIES.get(check.partition(".")[0])
+    return ADVICE.get(check) or FAMILIES.get(check.partition(".")[0])
 
 
 REQUESTS = f"{APP}/requests"
@@ -390,12 +391,12 @@ class Requests(Struct, frozen=True):
             raise unknown_place()
         shown = Shown(named)
         after = NEWEST if before is None else _parse(before)
-        wanted = AppRequests(
+        criteria = AppRequests(
             refused=shown is not Shown.SUCCESSFUL, successful=shown is not Shown.FAILED, code=code
         )
         found, codes = await self.store.scan(
             lambda tx: (
-                requests_of(tx, client_id, after, SHOWN + 1, wanted),
+                requests_of(tx, client_id, after, SHOWN + 1, criteria),
                 codes_of(tx, client_id, now),
             )
         )
@@ -502,7 +503,7 @@ class AddRedirectUriPage(Struct, frozen=True):
     action: str
     reference: str
     redirect_uri: str
-    place: str
+    server: str
     registered: tuple[str, ...]
     strange: bool
 

@@ -1,14 +1,14 @@
 """Register an app, change it, and manage its team."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.clients import Faults, metadata_of
-from valetkey.authorization.actions.presets import PRESETS, AppKind, RegistrationDenial, kind_of
+from valetkey.authorization.actions.presets import PRESETS, RegistrationDenial, kind_of
 from valetkey.authorization.actions.teams import (
     FreshInvitation,
     TeamApp,
@@ -20,9 +20,7 @@ from valetkey.authorization.layout.addresses import DEVELOPER, NEW_APP
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.viewer import viewer_of
 from valetkey.authorization.model.client import (
-    DISCOURAGED,
     Client,
-    GrantTypeName,
     Membership,
     TeamRole,
     is_by_secret,
@@ -30,13 +28,28 @@ from valetkey.authorization.model.client import (
 from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.portal.rules.apps import Portal
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.site.app_form.form import AppForm, AppForms, changed_since, version_of
-from valetkey.authorization.site.app_form.registration import (
+from valetkey.authorization.site.admin.clients.app_form import (
+    APP_CHOICES,
+    APP_GROUPS,
+    APP_STATES,
+    DEVELOPER_WORDS,
+    VERIFIED,
+    AppFields,
+    DeveloperChange,
+    changed_since,
+    version_of,
+)
+from valetkey.authorization.site.admin.clients.registration import (
+    REGISTER_BUTTON,
     AppRegistration,
     NewApp,
     NewIds,
     Registration,
 )
+from valetkey.authorization.site.admin.confirm import Offer
+from valetkey.authorization.site.admin.input_fields import typed
+from valetkey.authorization.site.admin.input_form import SAVE, FormFields, FormSubject
+from valetkey.authorization.site.admin.references import suggestions
 from valetkey.authorization.site.app_team import (
     APP,
     CONFIGURATION,
@@ -62,50 +75,18 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import minutes
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
 
-_UNPROCESSABLE, _OUTDATED = 422, 409
 _RECENT = minutes(5)
 _DOCS = "reference/client-fields.html"
 
 
-class LegacySwitch(Struct, frozen=True):
-    """A legacy grant: `name` is implicit or password."""
-
-    name: str
-    on: bool
-
-
-class SettingsPage(Struct, frozen=True):
-    """The context of settings.html. Its form posts `csrf`, `version`, and the fields.
-
-    `others` are the labels of the fields that another member changed after the form was opened.
-    """
-
-    template: ClassVar[str] = "portal/pages/settings.html"
-    scripts: ClassVar[tuple[str, ...]] = ("filter.js",)
-
-    app: AppHead
-    action: str
-    version: str
-    form: AppForm
-    legacy: tuple[LegacySwitch, ...] = ()
-    saved: bool = False
-    #: The app is verified; changing how users see it ends that.
-    verified: bool = False
-    others: tuple[str, ...] = ()
-
-
-class DropGrantTypePage(Struct, frozen=True):
-    """The context of drop_grant_type.html. Its form posts `csrf` and `grant_type`."""
-
-    template: ClassVar[str] = "portal/pages/drop_grant_type.html"
-
-    app: AppHead
-    action: str
-    grant_type: str
+_TITLE, _FRAME = translatable("Settings"), "portal/pages/frame.html"
+_DELETE = translatable("Delete app")
+_DELETES = translatable("The app stops working for all users. This cannot be undone.")
 
 
 class _Outdated(Struct, frozen=True):
@@ -113,6 +94,21 @@ class _Outdated(Struct, frozen=True):
 
     app: TeamApp
     parts: tuple[str, ...]
+
+
+def _fields(portal: Portal, store: Store, submit: str = SAVE) -> FormFields:
+    """Return the form of an app with the fields of developers."""
+    return FormFields(
+        store,
+        DeveloperChange,
+        DEVELOPER_WORDS,
+        _TITLE,
+        submit,
+        choices=APP_CHOICES,
+        groups=APP_GROUPS,
+        states=APP_STATES,
+        references={"scopes": suggestions(lambda: portal.rules.scopes)},
+    )
 
 
 class Settings(Struct, frozen=True):
@@ -123,121 +119,68 @@ class Settings(Struct, frozen=True):
     portal: Portal
 
     def pages(self) -> tuple[AnyPage, ...]:
-        """Return the pages of this feature."""
-        title, save, drop = translatable("Settings"), Act(self.save), Act(self.drop)
-        path, legacy = f"{APP}/settings", f"{APP}/legacy"
+        """Return the page of this feature."""
+        act, path = _fields(self.portal, self.store).act(self.save), f"{APP}/settings"
         return (
-            Page(path, member_of_app, self.show, save, title=title, nav=CONFIGURATION, docs=_DOCS),
-            Page(legacy, member_of_app, self.ask_to_drop, drop, title=title, under=path),
+            Page(path, member_of_app, self.show, act, title=_TITLE, nav=CONFIGURATION, docs=_DOCS),
         )
 
     @property
-    def forms(self) -> AppForms:
-        """Return the parser and renderer of the form."""
-        return AppForms(self.portal.rules, self.scopes)
+    def _app(self) -> AppFields:
+        return AppFields(self.portal.rules, self.scopes, for_developers=True)
 
     async def show(self, request: AppRequest) -> Outcome:
         """Show the form with the current settings of the app."""
-        client = request.client
-        saved = client.changed_at > request.now - _RECENT and "saved" in request.query
-        form = self.forms.shown(metadata_of(client), kind_of(client), before=client)
-        return _form(request, request.app, form, saved=saved)
+        subject = self._subject(request, request.client)
+        return await _fields(self.portal, self.store).draw(request, subject)
 
     async def save(self, request: AppRequest) -> Outcome:
-        """Save the app, or show its faults; other buttons only validate or add rows."""
-        client, form, uid, now = request.client, request.form, request.user.uid, request.now
-        kind, app = kind_of(client), self.forms.read(form, metadata_of(client))
-        version = form.get("version") or ""
-        if shown := self.forms.submitted_button(form, app, kind, client):
-            return _form(request, request.app, shown, version=version)
+        """Save the app, or show its faults; the buttons of lists save nothing."""
+        form, uid, now = request.form, request.user.uid, request.now
+        client_id, version = request.client.id, form.get("etag") or ""
+        subject, fields = self._subject(request, request.client), _fields(self.portal, self.store)
+        body = await fields.submitted(request, subject)
+        if isinstance(body, Show):
+            return body
 
         def change(tx: Transaction) -> Client | Faults | _Outdated | None:
-            held = tx.clients.find_to_change(client.id)
-            current = None if held is None else find_own(tx, client.id, uid)
+            held = tx.clients.find_to_change(client_id)
+            current = None if held is None else find_own(tx, client_id, uid)
             if current is None:
                 return None
             if parts := changed_since(current.client, version):
                 return _Outdated(current, parts)
-            # Read again: what the form does not hold may have changed.
-            wanted = self.forms.read(form, metadata_of(current.client))
-            return self.portal.change(tx, current.client, wanted, now)
+            metadata = self._app.edited(metadata_of(current.client), body)
+            return self.portal.change(tx, current.client, metadata, now)
 
         done = await self.store.write(change, done_by=request.actor)
-        if done is None:
-            raise not_found("app")
-        if isinstance(done, _Outdated):
-            shown = self.forms.shown(app, kind, before=done.app.client)
-            return _form(request, done.app, shown, _OUTDATED, others=done.parts)
-        if isinstance(done, tuple):
-            shown = self.forms.shown(app, kind, before=client, faults=done)
-            return _form(request, request.app, shown, _UNPROCESSABLE, version=version)
-        return SeeOther(f"{request.head.at('settings')}?saved=1")
+        values = typed(form, DEVELOPER_WORDS)
+        match done:
+            case None:
+                raise not_found("app")
+            case _Outdated(app, parts):
+                current = self._subject(request, app.client)
+                return await fields.draw(request, current, values, changed=parts)
+            case Client():
+                return SeeOther(f"{request.head.at('settings')}?saved=1")
+            case faults:
+                again = replace(subject, etag=version)
+                return await fields.draw(request, again, values, faults)
 
-    async def ask_to_drop(self, request: AppRequest) -> Outcome:
-        """Ask before a legacy grant type is removed."""
-        name, head = _legacy(request.client, request.query), request.head
-        return Show(DropGrantTypePage(head, head.at("legacy"), name.value))
-
-    async def drop(self, request: AppRequest) -> Outcome:
-        """Remove the legacy grant type."""
-        client, uid, now = request.client, request.user.uid, request.now
-        name = _legacy(client, request.form)
-
-        def drop_grant_type(tx: Transaction) -> Client | Faults | None:
-            held = tx.clients.find_to_change(client.id)
-            if held is None or tx.members.find(held.id, uid) is None:
-                return None
-            return self.portal.drop_grant_type(tx, held, name, now)
-
-        done = await self.store.write(drop_grant_type, done_by=request.actor)
-        if done is None:
-            raise not_found("app")
-        if isinstance(done, tuple):
-            # It is the only grant type of the app: another has to be chosen first.
-            shown = self.forms.shown(
-                metadata_of(client), kind_of(client), before=client, faults=done
-            )
-            return _form(request, request.app, shown, _UNPROCESSABLE)
-        return SeeOther(f"{request.head.at('settings')}?saved=1")
-
-
-def _form(
-    request: AppRequest,
-    app: TeamApp,
-    form: AppForm,
-    status: int = 200,
-    *,
-    version: str = "",
-    saved: bool = False,
-    others: tuple[str, ...] = (),
-) -> Show:
-    head = head_of(app)
-    context = SettingsPage(
-        app=head,
-        action=head.at("settings"),
-        version=version or version_of(app.client),
-        form=form,
-        legacy=tuple(_switches(app.client)),
-        saved=saved,
-        verified=app.client.verified_at is not None,
-        others=others,
-    )
-    return Show(context, status)
-
-
-def _legacy(client: Client, said: Form) -> GrantTypeName:
-    """Return the named legacy grant type. Refused (not found) if the app does not have it."""
-    for name in DISCOURAGED:
-        if name == said.get("grant_type") and name in client.grant_types:
-            return name
-    raise not_found("app")
-
-
-def _switches(client: Client) -> Iterator[LegacySwitch]:
-    if kind_of(client) is not AppKind.MACHINE:
-        for name in DISCOURAGED:
-            if name is GrantTypeName.IMPLICIT or not client.is_public:
-                yield LegacySwitch(name.value, on=client.may_use(name))
+    def _subject(self, request: AppRequest, client: Client) -> FormSubject:
+        head = request.head
+        saved = client.changed_at > request.now - _RECENT and "saved" in request.query
+        app, kind = metadata_of(client), kind_of(client)
+        delete = Offer("delete", _DELETE, head.at("delete"), danger=True, text=_DELETES)
+        return replace(
+            self._app.subject(app, kind, head.at(), head.name or client.id),
+            etag=version_of(client),
+            frame=_FRAME,
+            app=head,
+            note=VERIFIED if client.verified_at is not None else "",
+            done=translatable("Saved.") if saved else "",
+            offers=(delete,) if head.owns else (),
+        )
 
 
 class RegisterApp(Struct, frozen=True):
@@ -254,16 +197,14 @@ class RegisterApp(Struct, frozen=True):
         """Return the page of this feature."""
         registration = AppRegistration(
             NEW_APP,
-            "portal/pages/frame.html",
-            DEVELOPER,
-            lambda: self.portal.rules,
+            _FRAME,
+            lambda: AppFields(self.portal.rules, self.scopes, for_developers=True),
+            _fields(self.portal, self.store, REGISTER_BUTTON),
             NewIds(self.keyring, self.random),
-            self.scopes,
             self.issuer,
             lambda request: request.session.id,
             self._denial,
             self._register,
-            fault_status=_UNPROCESSABLE,
         )
         return (registration.page(signed_in, nav=True),)
 
@@ -494,9 +435,9 @@ async def _confirmed_member(visit: PageVisit) -> AppRequest:
     return await confirmed_at(visit, await member_of_app(visit), "team")
 
 
-def _member(request: AppRequest, said: Form) -> Uid:
+def _member(request: AppRequest, form: Form) -> Uid:
     """Return the member that the form names. Refused (not found) for others, unless by an owner."""
-    text = said.get("member") or ""
+    text = form.get("member") or ""
     if _NUMBER.fullmatch(text) is None or int(text) > LARGEST_UID:
         raise not_found("person")
     uid = Uid(int(text))

@@ -124,7 +124,7 @@ class QuickstartPages(Struct, frozen=True):
                     *((("API", api),) if api else ()),
                 ),
                 choice_lines(place, offered.choices_of(client), chosen),
-                offered.of(client, chosen) if chosen else None,
+                offered.quickstart(client, chosen) if chosen else None,
                 self.reference,
                 can_be_tried(client),
             )
@@ -132,9 +132,9 @@ class QuickstartPages(Struct, frozen=True):
 
     async def move(self, request: AppRequest) -> Outcome:
         """Redirect from the former page of first requests to the quickstart of its program."""
-        wanted = plain_program(request.query.get("in") or "")
+        program = plain_program(request.query.get("in") or "")
         place = request.head.at("quickstart")
-        return SeeOther(f"{place}?in={wanted}" if wanted else place)
+        return SeeOther(f"{place}?in={program}" if program else place)
 
 
 _APIS = 100
@@ -200,8 +200,8 @@ def shown_token(name: str, value: object, audience: str) -> Token:
 
 def explained_at(head: AppHead, error_uri: object) -> str:
     """Return the URL of the failed request that an `error_uri` refers to; "" for none."""
-    told = parameters_in(error_uri) if isinstance(error_uri, str) else {}
-    reference = plain_reference(told.get("reference", ""))
+    parameters = parameters_in(error_uri) if isinstance(error_uri, str) else {}
+    reference = plain_reference(parameters.get("reference", ""))
     return f"{head.at('failures')}/{reference}" if reference else ""
 
 
@@ -388,27 +388,27 @@ class TryIt(Struct, frozen=True):
         state = request.form.get("trial") or ""
         trial = self._open(state, request)
         landed = (request.form.get("landed") or "")[:_LONGEST]
-        said = parameters_in(landed)
-        if said.get("state") != state:
+        parameters = parameters_in(landed)
+        if parameters.get("state") != state:
             return self._request(request, trial, state, landed)
-        return self._answer(request, state, said)
+        return self._answer(request, state, parameters)
 
     async def catch(self, request: AppRequest) -> Outcome:
         """Show the response that arrived at this server's own redirect URI."""
         query = read_parameters(request.request.query, opaque=_ANSWERS)
-        said = {name: value for name in _ANSWERS if (value := query.get(name))}
-        return self._answer(request, query.get("state") or "", said)
+        parameters = {name: value for name in _ANSWERS if (value := query.get(name))}
+        return self._answer(request, query.get("state") or "", parameters)
 
     async def exchange(self, request: AppRequest) -> Outcome:
         """Exchange the code; show the tokens or the error."""
         trial, head = self._open(request.form.get("trial") or "", request), request.head
         sent, answer = await self._send(request, trial)
-        said = read_object(answer.body) or {}
-        access, scope = said.get("access_token"), str(said.get("scope", ""))
+        members = read_object(answer.body) or {}
+        access, scope = members.get("access_token"), str(members.get("scope", ""))
         sealed = ""
         # Userinfo and the API's own page take tokens of the default API only.
         if trial.resource == "" and isinstance(access, str):
-            seconds = said.get("expires_in")
+            seconds = members.get("expires_in")
             lifetime = Lifetime(seconds if isinstance(seconds, int) else 0)
             token = TestRunToken(access, scope, later(request.now, lifetime))
             sealed = token.seal(request.session.id, self.keyring.sealer, self.random)
@@ -419,18 +419,18 @@ class TryIt(Struct, frozen=True):
                 request=sent,
                 parameters=tuple(
                     Parameter(name, value if isinstance(value, str) else json.dumps(value))
-                    for name, value in said.items()
+                    for name, value in members.items()
                     if name not in _TOKENS
                 ),
                 tokens=tuple(
-                    shown_token(name, said[name], trial.resource or self.audience)
+                    shown_token(name, members[name], trial.resource or self.audience)
                     for name in _TOKENS
-                    if name in said
+                    if name in members
                 ),
                 token=sealed,
                 for_userinfo="openid" in scope.split(),
                 for_api=self.has_reference,
-                explained=explained_at(head, said.get("error_uri")),
+                explained=explained_at(head, members.get("error_uri")),
             )
         )
 
@@ -472,8 +472,8 @@ class TryIt(Struct, frozen=True):
             pairs += [("client_id", client.id), ("client_secret", secret)]
             shown += [Parameter("client_id", client.id), Parameter("client_secret", "…")]
         body = urlencode(pairs, errors="surrogatepass").encode()
-        asked = sent_by(request, "POST", "/oauth/token", tuple(headers), body)
-        return tuple(shown), await self.token(asked)
+        sent = sent_by(request, "POST", "/oauth/token", tuple(headers), body)
+        return tuple(shown), await self.token(sent)
 
     async def _begin(self, request: AppRequest, *, nothing_chosen: bool = False) -> Show:
         client, head = request.client, request.head
@@ -506,20 +506,20 @@ class TryIt(Struct, frozen=True):
         )
         return Show(context, 200 if landed is None else _BAD_REQUEST)
 
-    def _answer(self, request: AppRequest, state: str, said: dict[str, str]) -> Show:
+    def _answer(self, request: AppRequest, state: str, parameters: dict[str, str]) -> Show:
         trial, head, client = self._open(state, request), request.head, request.client
-        code = said.get("code", "")
-        asked = [Parameter(name, masked(name, value)) for name, value in trial.exchange(code)]
+        code = parameters.get("code", "")
+        shown = [Parameter(name, masked(name, value)) for name, value in trial.exchange(code)]
         return Show(
             TryAnswerPage(
                 head,
                 head.at("try/exchange"),
                 state,
                 code,
-                tuple(Parameter(n, masked(n, said[n])) for n in _ANSWERS if n in said),
-                request=(*asked, Parameter("client_id", client.id)),
+                tuple(Parameter(n, masked(n, parameters[n])) for n in _ANSWERS if n in parameters),
+                request=(*shown, Parameter("client_id", client.id)),
                 needs_secret=not client.is_public,
-                explained=explained_at(head, said.get("error_uri")),
+                explained=explained_at(head, parameters.get("error_uri")),
             )
         )
 
@@ -588,10 +588,10 @@ class UseToken(Struct, frozen=True):
     async def ask_userinfo(self, request: AppRequest) -> Outcome:
         """Show the response of the userinfo endpoint to the token."""
         bearer = (b"authorization", f"Bearer {self._token(request).token}".encode())
-        asked = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
-        answer = await self.userinfo(asked)
-        told = read_object(answer.body)
-        body = answer.body.decode() if told is None else json.dumps(told, indent=2)
+        sent = sent_by(request, "GET", "/oauth/userinfo", (bearer,))
+        answer = await self.userinfo(sent)
+        members = read_object(answer.body)
+        body = answer.body.decode() if members is None else json.dumps(members, indent=2)
         url = f"{self.issuer}/oauth/userinfo"
         return Show(TryUserInfoPage(request.head, answer.status, body, url))
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.bulk_revocation import delete_clients
-from valetkey.authorization.actions.clients import MOST_SECRETS, Faults, Registrar, metadata_of
+from valetkey.authorization.actions.clients import MOST_SECRETS, Faults, Registrar
 from valetkey.authorization.actions.presets import AppRules, RegistrationDenial, kind_of
 from valetkey.authorization.actions.teams import add_member, owned_apps
 from valetkey.authorization.model.client import (
@@ -37,7 +37,6 @@ from valetkey.config.settings import Settings
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.refusal import OperatorError
-from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret, from_base64url, to_base64url
 from valetkey.kernel.strict_json import read_object
 
@@ -130,14 +129,6 @@ class Portal(Struct, frozen=True):
             return (*faults, *self.registrar.rules.faults(metadata))
         return self.registrar.change(tx, client, metadata, now)
 
-    def drop_grant_type(
-        self, tx: Transaction, client: Client, name: GrantTypeName, now: Instant
-    ) -> Client | Faults:
-        """Remove a legacy grant type, which only an administrator can restore. Return the app."""
-        before = metadata_of(client)
-        left = tuple(each for each in before.grant_types if each != name)
-        return self.registrar.change(tx, client, replace(before, grant_types=left), now)
-
     def delete(self, tx: Transaction, client: Client, now: Instant) -> None:
         """Delete the app with all that was issued to it, and its team. Its id is never reused."""
         self.registrar.remove(tx, client, now, because="deleted")
@@ -222,7 +213,7 @@ class AppSecrets(Struct, frozen=True):
             return NoNewSecret.GONE
         if user is None or user.disabled_at is not None:
             return NoNewSecret.GONE
-        live = tx.secrets.live(client_id, now)
+        live = tx.secrets.usable(client_id, now)
         if state_of(live) != seen:
             return NoNewSecret.OTHERS
         if len(live) >= MOST_SECRETS:
@@ -251,7 +242,7 @@ def save_last_letters(
 ) -> None:
     """Store the last characters of the app's new secret: the one that is not among `beside`."""
     known = {each.id for each in beside}
-    for fresh in tx.secrets.live(client_id, now):
+    for fresh in tx.secrets.usable(client_id, now):
         if fresh.id not in known:
             tx.secrets.save_last_letters(fresh.id, secret.reveal()[-_ENDING:])
 

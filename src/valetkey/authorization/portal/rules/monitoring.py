@@ -99,7 +99,7 @@ class Finding(Struct, frozen=True):
     """One finding. `about` lists the scopes, addresses or secrets concerned.
 
     `last` is when it last happened, None for never. `fix` is the action that resolves it; None if a
-    decision is needed, which is made on the portal page `way`.
+    decision is needed, which is made on the portal page `page`.
     """
 
     sign: FindingKind
@@ -107,7 +107,7 @@ class Finding(Struct, frozen=True):
     about: tuple[str, ...] = ()
     last: Instant | None = None
     fix: Fix | None = None
-    way: str = "settings"
+    page: str = "settings"
 
 
 class _Facts(Struct, frozen=True):
@@ -193,19 +193,19 @@ def activity_of(tx: Transaction, client: Client, since: Instant, now: Instant) -
 
 
 def apply_fix(
-    tx: Transaction, registrar: Registrar, client: Client, wanted: Fix, now: Instant
+    tx: Transaction, registrar: Registrar, client: Client, fix: Fix, now: Instant
 ) -> Client | Faults | None:
     """Apply the fix. Return the client, the errors, or None if there is nothing to fix.
 
     The finding is evaluated again in the transaction, so that nothing used a moment ago is removed.
     """
-    finding = next((each for each in findings_of(tx, client, now) if each.fix is wanted), None)
+    finding = next((each for each in findings_of(tx, client, now) if each.fix is fix), None)
     if finding is None:
         return None
     before = metadata_of(client)
-    match wanted:
+    match fix:
         case Fix.DROP_IMPLICIT | Fix.DROP_PASSWORD:
-            gone = _LEGACY[wanted]
+            gone = _LEGACY[fix]
             left = tuple(name for name in before.grant_types if name != gone)
             return registrar.change(tx, client, replace(before, grant_types=left), now)
         case Fix.REQUIRE_PKCE:
@@ -254,12 +254,12 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     for each in lasting:
         if each.last_used_at is None and each.created_at < facts.since(IDLE_SECRET):
             found.append(
-                Finding(FindingKind.SECRET_IDLE, Severity.WARNING, (each.name,), way="secrets")
+                Finding(FindingKind.SECRET_IDLE, Severity.WARNING, (each.name,), page="secrets")
             )
         elif each.created_at < facts.since(OLD_SECRET):
             last = each.created_at
             found.append(
-                Finding(FindingKind.SECRET_OLD, Severity.HINT, (each.name,), last, way="secrets")
+                Finding(FindingKind.SECRET_OLD, Severity.HINT, (each.name,), last, page="secrets")
             )
     return found
 
@@ -286,7 +286,7 @@ def _legacy(facts: _Facts) -> Sequence[Finding]:
         if facts.is_unused(grant_used(grant_type.value)):
             found.append(Finding(unused, Severity.WARNING, last=last, fix=fix))
         else:
-            found.append(Finding(used, Severity.WARNING, last=last, way="quickstart"))
+            found.append(Finding(used, Severity.WARNING, last=last, page="quickstart"))
     return found
 
 
@@ -296,9 +296,11 @@ def _pkce(facts: _Facts) -> Sequence[Finding]:
         return ()
     missing, used = facts.last(PKCE_MISSING), facts.last(PKCE_USED)
     if missing is not None and missing >= facts.since(_RECENT):
-        return (Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=missing, way="quickstart"),)
+        return (
+            Finding(FindingKind.PKCE_UNUSED, Severity.WARNING, last=missing, page="quickstart"),
+        )
     if used is None or used < facts.since(_RECENT):
-        return (Finding(FindingKind.PKCE_UNUSED, Severity.HINT, last=missing, way="quickstart"),)
+        return (Finding(FindingKind.PKCE_UNUSED, Severity.HINT, last=missing, page="quickstart"),)
     return (Finding(FindingKind.PKCE_OPTIONAL, Severity.WARNING, last=used, fix=Fix.REQUIRE_PKCE),)
 
 
@@ -386,12 +388,12 @@ class AppRequests(Struct, frozen=True):
 
 
 def requests_of(
-    tx: Transaction, client_id: str, after: Cursor, limit: int, wanted: AppRequests
+    tx: Transaction, client_id: str, after: Cursor, limit: int, criteria: AppRequests
 ) -> Sequence[Decision | StoredSample]:
     """Return at most `limit` requests of one app, newest first."""
     place = client_id, after.at, after.reference, limit
-    refused = tx.decisions.of_client(*place, wanted.code) if wanted.refused else ()
-    sampled = tx.request_samples.of_client(*place) if wanted.successful else ()
+    refused = tx.decisions.of_client(*place, criteria.code) if criteria.refused else ()
+    sampled = tx.request_samples.of_client(*place) if criteria.successful else ()
     both: list[Decision | StoredSample] = [*refused, *sampled]
     return sorted(both, key=_place, reverse=True)[:limit]
 
@@ -510,13 +512,13 @@ def _person(
         scope, claims = scope_of_grants(tx, uid, client.id, now), frozenset[str]()
     else:
         scope, claims = consent.scope, consent.claims
-    said = user_claims(user, frozenset((*claims_of_scope(scope), *claims)))
+    values = user_claims(user, frozenset((*claims_of_scope(scope), *claims)))
     return ConnectedUser(
         uid=user.uid,
-        subject=subjects.of(user, client),
+        subject=subjects.subject_of(user, client),
         scope=scope,
         since=since,
         last_used_at=None if access is None else access.last_used_at,
-        name=str(said.get("name", "")),
-        email=str(said.get("email", "")),
+        name=str(values.get("name", "")),
+        email=str(values.get("email", "")),
     )

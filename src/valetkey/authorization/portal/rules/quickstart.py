@@ -191,17 +191,17 @@ class Quickstarts(Struct, frozen=True):
         order = (*PRESET_GROUPS, _PROGRAMS_GROUP)
         return tuple(sorted(choices, key=lambda each: order.index(each.group)))
 
-    def chosen(self, client: Client, wanted: str) -> str:
+    def chosen(self, client: Client, name: str) -> str:
         """Return the name of the choice that is wanted, of its preset or of its program.
 
         The preset of the app's redirect URI, or the first, if there is none such; "" for an app
         without choices.
         """
         names = [each.name for each in self.choices_of(client)]
-        likely = (_SHOWN_AS.get(wanted, wanted), _PROGRAM + wanted, *_presets_like(client))
+        likely = (_SHOWN_AS.get(name, name), _PROGRAM + name, *_presets_like(client))
         return next((each for each in (*likely, *names) if each in names), "")
 
-    def of(self, client: Client, name: str) -> Quickstart:
+    def quickstart(self, client: Client, name: str) -> Quickstart:
         """Return the quickstart of a name of `choices_of`."""
         if name in STACKS:
             return self._filled(STACKS[name], client)
@@ -240,10 +240,10 @@ class Quickstarts(Struct, frozen=True):
         uri = registered or stack.redirect_uri
         parts = urlsplit(uri)
         app = f"{parts.scheme}://{parts.netloc}"
-        asked = client.default_scope - CLIENT_SCOPE or client.scope - CLIENT_SCOPE
+        requested = client.default_scope - CLIENT_SCOPE or client.scope - CLIENT_SCOPE
         names = [
             OPENID,
-            *(name for name in asked if name != OPENID and _PLAIN.fullmatch(name)),
+            *(name for name in requested if name != OPENID and _PLAIN.fullmatch(name)),
         ]
         method = client.openid.token_endpoint_auth_method or "client_secret_basic"
         places = {
@@ -335,15 +335,15 @@ def snippets_of(client: Client, issuer: str, api: str) -> tuple[Snippet, ...]:
 
 
 def _filled(snippet: Snippet, client: Client, issuer: str, api: str) -> Snippet:
-    asked = client.default_scope - CLIENT_SCOPE or client.scope - CLIENT_SCOPE
+    requested = client.default_scope - CLIENT_SCOPE or client.scope - CLIENT_SCOPE
     if client.may_use(GrantTypeName.AUTHORIZATION_CODE):
-        asked |= client.scope & Scope.of(OPENID)
+        requested |= client.scope & Scope.of(OPENID)
     values = {
         "ISSUER": issuer,
         "API": api,
         "CLIENT_ID": client.id,
         "REDIRECT_URI": client.redirect_uris[0] if client.redirect_uris else "",
-        "SCOPE": str(asked),
+        "SCOPE": str(requested),
     }
     basic = client.openid.token_endpoint_auth_method == _BASIC
     kept = {
@@ -351,8 +351,8 @@ def _filled(snippet: Snippet, client: Client, issuer: str, api: str) -> Snippet:
         "basic": not client.is_public and basic,
         "any": not client.is_public,
         "public": client.is_public,
-        "openid": OPENID in asked,
-        "scope": bool(asked),
+        "openid": OPENID in requested,
+        "scope": bool(requested),
     }
     lines: list[str] = []
     for line in snippet.code.split("\n"):

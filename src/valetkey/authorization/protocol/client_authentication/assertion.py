@@ -69,7 +69,7 @@ def claims(presented: Presented) -> str:
 def verify_assertion(
     presented: Presented,
     client: Client,
-    means: ProofInputs,
+    inputs: ProofInputs,
     method: AuthenticationMethod,
     verify: Callable[[str], jwt.Claims],
 ) -> ClientProof | Refusal:
@@ -97,7 +97,7 @@ def verify_assertion(
         return not_proven("assertion.jti", f"1 to {_LONGEST_JTI} characters", "something else")
     mark = Voucher(
         VoucherKind.ASSERTION,
-        means.fingerprints.of(f"assertion:{client.id}", jti),
+        inputs.fingerprints.fingerprint(f"assertion:{client.id}", jti),
         client_id=client.id,
         grant_id="",
         payload="",
@@ -119,12 +119,12 @@ def _is_secret_jwt(presented: Presented) -> bool:
 
 
 def _proves_secret_jwt(
-    presented: Presented, client: Client, means: ProofInputs
+    presented: Presented, client: Client, inputs: ProofInputs
 ) -> ClientProof | Refusal:
     def verify(token: str) -> jwt.Claims:
         return mac.verify_shared(
             token,
-            means.shared(client, presented.now),
+            inputs.shared(client, presented.now),
             typ=TYPES,
             issuer=client.id,
             audience=presented.audiences,
@@ -134,7 +134,7 @@ def _proves_secret_jwt(
         )
 
     return verify_assertion(
-        presented, client, means, AuthenticationMethod.CLIENT_SECRET_JWT, verify
+        presented, client, inputs, AuthenticationMethod.CLIENT_SECRET_JWT, verify
     )
 
 
@@ -155,14 +155,14 @@ def _is_private_key_jwt(presented: Presented) -> bool:
 
 
 def _proves_private_key_jwt(
-    presented: Presented, client: Client, means: ProofInputs
+    presented: Presented, client: Client, inputs: ProofInputs
 ) -> ClientProof | Refusal:
     registered = client.openid.token_endpoint_auth_signing_alg
 
     def verify(token: str) -> jwt.Claims:
         return jwt.verify(
             token,
-            means.keys,
+            inputs.keys,
             typ=TYPES,
             algorithms=tuple(a for a in Algorithm if registered in {"", a}),
             issuer=client.id,
@@ -172,7 +172,7 @@ def _proves_private_key_jwt(
             foreign=True,
         )
 
-    return verify_assertion(presented, client, means, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
+    return verify_assertion(presented, client, inputs, AuthenticationMethod.PRIVATE_KEY_JWT, verify)
 
 
 PRIVATE_KEY_JWT = Method(

@@ -70,7 +70,7 @@ def _recognises(presented: Presented) -> bool:
     return by_header or "client_secret" in presented.parameters
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientProof | Refusal:
+def _proves(presented: Presented, client: Client, inputs: ProofInputs) -> ClientProof | Refusal:
     if presented.basic is not None:
         candidates = {presented.basic.client_secret, presented.basic.raw_client_secret}
     else:
@@ -78,7 +78,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientP
     live = client.live_secrets(presented.now)
     fitting = list[ClientSecret]()
     for text in sorted(candidates):
-        print_ = means.fingerprints.of(secret_purpose(client.id), text)
+        print_ = inputs.fingerprints.fingerprint(secret_purpose(client.id), text)
         for secret in live:
             if same(print_, secret.fingerprint):
                 fitting.append(secret)
@@ -93,7 +93,7 @@ def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientP
     if registered and registered != used:
         return not_proven("secret.place", registered, used)
     for secret in fitting:
-        means.note_use(secret.id, presented.now)
+        inputs.note_use(secret.id, presented.now)
     return ClientProof(secrets=tuple(fitting))
 
 

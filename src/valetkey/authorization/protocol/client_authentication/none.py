@@ -23,7 +23,7 @@ def _recognises(presented: Presented) -> bool:
     return False
 
 
-def _proves(presented: Presented, client: Client, means: ProofInputs) -> ClientProof | Refusal:
+def _proves(presented: Presented, client: Client, inputs: ProofInputs) -> ClientProof | Refusal:
     if client.authentication_method == AuthenticationMethod.NONE:
         return ClientProof()
     return not_proven("unproven", client.authentication_method, "no proof")

@@ -256,15 +256,15 @@ def with_values(metadata: ClientMetadata, values: Mapping[str, object]) -> Clien
     return fitted(replace(metadata, **plain, openid=openid), values)
 
 
-def fitted(metadata: ClientMetadata, said: Collection[str]) -> ClientMetadata:
+def fitted(metadata: ClientMetadata, names: Collection[str]) -> ClientMetadata:
     """Return a copy in which dependent fields are derived again after `said` were changed.
 
     The fields in `said` are kept; those left open, and those that no longer fit, are derived.
     """
     method = metadata.openid.token_endpoint_auth_method
-    if "authentication_method" not in said and _PROVING.intersection(said):
+    if "authentication_method" not in names and _PROVING.intersection(names):
         metadata = replace(metadata, authentication_method="")
-    if method and "token_endpoint_auth_method" not in said:
+    if method and "token_endpoint_auth_method" not in names:
         public = metadata.type == ClientType.PUBLIC
         proof = REGISTERED.get(method)
         chosen = metadata.authentication_method or proof

@@ -40,26 +40,18 @@ from valetkey.kernel.scope import Scope
 from valetkey.kernel.url import check_redirect_uri, origin
 
 
-class FormOption(Struct, frozen=True):
-    """A check box in the form of an app: the name of its field, its label and its hint."""
-
-    field: str
-    label: str
-    hint: str = ""
-
-
 class GrantTypeRules(Struct, frozen=True):
     """The registration rules of one grant type.
 
-    Operators may offer it to `editors`. `option` is its check box in the form of an app; without
-    one, it has a check box with its name.
+    Operators may offer it to `editors`. `label` is what the form of an app says of it,
+    translatable: a term, a colon and what it does. Without one, the form shows its name.
     """
 
     needs_redirect_uri: bool = False
     needs_secret: bool = False
     issues_refresh_tokens: bool = False
     editors: Editor = EVERYONE
-    option: FormOption | None = None
+    label: str = ""
 
 
 NO_RULES = GrantTypeRules()
@@ -69,16 +61,13 @@ GrantTypes = Mapping[str, GrantTypeRules]
 """The grant types of a server by name."""
 
 
-def form_options(grant_types: GrantTypes) -> Mapping[str, FormOption]:
-    """Return the grant types that the form of an app can choose, by name, with their check boxes.
+def offered_to_developers(grant_types: GrantTypes) -> tuple[str, ...]:
+    """Return the grant types that operators may offer to developers.
 
     Those of confidential clients come last.
     """
-    chosen = [
-        (name, rules) for name, rules in grant_types.items() if Editor.DEVELOPER in rules.editors
-    ]
-    chosen.sort(key=lambda each: each[1].needs_secret)
-    return {name: rules.option or FormOption(name, name) for name, rules in chosen}
+    names = [name for name, rules in grant_types.items() if Editor.DEVELOPER in rules.editors]
+    return tuple(sorted(names, key=lambda name: grant_types[name].needs_secret))
 
 
 MOST_REDIRECT_URIS = 20
@@ -241,7 +230,7 @@ def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
 
 def _fault(field: Field, metadata: ClientMetadata) -> MetadataError | None:
     """Return what is wrong with a field that its kind describes."""
-    name, rule, value = field.name, field.rule, field.of(metadata)
+    name, rule, value = field.name, field.rule, field.value_of(metadata)
     match rule.kind:
         case FieldType.LINE if not rule.shortest <= len(value) <= rule.longest or not _is_plain(
             value

@@ -94,16 +94,20 @@ FAULTS: Mapping[str, FaultText] = MappingProxyType(
                 "address."
             ),
         ),
+        "invitations.most": FaultText(
+            "one of at most %(most)s that work: end another first",
+            translatable("The maximum number of invitations is reached. Withdraw one first."),
+        ),
         "scopes.offered": FaultText(
             "only what can be registered here", translatable("Choose one of the listed options.")
         ),
         "profile.implicit": FaultText(
             "the profile %(profile)s has no implicit grant",
-            translatable("Disable the implicit grant below first: this profile does not allow it."),
+            translatable("Deselect the implicit grant first: this profile does not allow it."),
         ),
         "profile.password": FaultText(
             "the profile %(profile)s has no password grant",
-            translatable("Disable the password grant below first: this profile does not allow it."),
+            translatable("Deselect the password grant first: this profile does not allow it."),
         ),
     }
 )
@@ -257,11 +261,18 @@ REASONS: Mapping[str, str] = MappingProxyType(
         ),
         "name.taken": translatable("must be another one: this one is taken"),
         "name.unusable": translatable("must be another one: this one is taken or cannot be used"),
+        "id.form": translatable("must be lower-case letters, digits and hyphens, at most 31"),
+        "issuer.taken": translatable("must be another one: a provider has this issuer"),
+        "id.most": translatable("must be one of at most %(most)s providers"),
+        "names.most": translatable("must be at most %(most)s names"),
+        "names.form": translatable("must be names without spaces and quotes"),
         "group.unknown": translatable("must be an existing group"),
         "app.unknown": translatable("must be the name or client ID of an app"),
         "app.ambiguous": translatable("must be a client ID: several apps have this name"),
         "api.unknown": translatable("must be the name or identifier of an API"),
         "api.ambiguous": translatable("must be an identifier: several APIs have this name"),
+        "stream.polled": translatable("must be empty without an address"),
+        "stream.email": translatable("must be another one: the app lacks the scope email"),
         "row.hash": translatable("unknown format"),
         "row.hash.cost": translatable("too costly to verify"),
         "row.hash.broken": translatable("incomplete, or its salt or its digest is too short"),

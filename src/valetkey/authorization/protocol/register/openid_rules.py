@@ -153,7 +153,7 @@ class OpenIdRules(Struct, frozen=True):
     fetch_networks: Collection[Network] = ()
 
     def invalid_fields(self, client: Registrant) -> Iterator[MetadataError]:
-        """Return all errors."""
+        """Check each group of OpenID fields; no error hides another."""
         return chain(
             _response_types(client),
             _authentication(client),
@@ -327,11 +327,11 @@ def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Met
     signed = openid.introspection_signed_response_alg
     if signed and signed not in algorithms:
         yield MetadataError("introspection_signed_response_alg", f"one of: {', '.join(algorithms)}")
-    asked = openid.request_object_signing_alg
+    algorithm = openid.request_object_signing_alg
     possible = (*VERIFIED_ALGORITHMS, *((SHARED_ALGORITHM,) if client.has_secret else ()), UNSIGNED)
-    if asked and asked not in possible:
+    if algorithm and algorithm not in possible:
         yield MetadataError("request_object_signing_alg", f"one of: {', '.join(possible)}")
-    elif asked in VERIFIED_ALGORITHMS and not client.signs:
+    elif algorithm in VERIFIED_ALGORITHMS and not client.signs:
         yield MetadataError("request_object_signing_alg", "comes with the client's public keys")
 
 

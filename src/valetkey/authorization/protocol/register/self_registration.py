@@ -71,26 +71,26 @@ def reduced(
     A field that cannot be kept, or no entry of which can, has its value in `otherwise`.
     """
     metadata = _without_repeats(metadata)
-    told: list[LeftOut] = []
+    left_out: list[LeftOut] = []
     replaced: set[str] = set()
     while True:
         faults = judge(metadata)
         values: dict[str, object] = {}
         for name, places in _places(faults).items():
             field = FIELDS[name]
-            before = field.of(metadata)
+            before = field.value_of(metadata)
             after = _kept(field, before, places)
             if after is None:
                 # Once: the value in `otherwise` may be invalid as well.
-                after = before if name in replaced else field.of(otherwise)
+                after = before if name in replaced else field.value_of(otherwise)
                 replaced.add(name)
             if after == before:
                 continue
             values[name] = after
-            told += _told(name, before, places)
+            left_out += _told(name, before, places)
         # Every round removes entries or replaces fields, so it ends; values depend on few others.
         if not values:
-            return Reduced(metadata, tuple(told), faults)
+            return Reduced(metadata, tuple(left_out), faults)
         metadata = with_values(metadata, values)
 
 
@@ -127,7 +127,9 @@ def _told(name: str, value: object, places: Mapping[str, str]) -> Iterable[LeftO
 
 def _without_repeats(metadata: ClientMetadata) -> ClientMetadata:
     """Return the metadata with each entry of a list once: a repeated one adds nothing."""
-    lists = {name: field.of(metadata) for name, field in FIELDS.items() if field.rule.kind in LISTS}
+    lists = {
+        name: field.value_of(metadata) for name, field in FIELDS.items() if field.rule.kind in LISTS
+    }
     once = {name: tuple(dict.fromkeys(value)) for name, value in lists.items()}
     values = {name: value for name, value in once.items() if value != lists[name]}
     return with_values(metadata, values) if values else metadata
@@ -293,7 +295,7 @@ class SelfRules(Struct, frozen=True):
 
     def read(
         self,
-        said: Mapping[str, object],
+        members: Mapping[str, object],
         before: ClientMetadata,
         judge: Callable[[ClientMetadata], Sequence[MetadataError]],
     ) -> ClientMetadata:
@@ -304,8 +306,8 @@ class SelfRules(Struct, frozen=True):
         addresses in other languages; null omits a member (RFC 7592 section 2.2). Refused with a
         list of all errors, if some are left or a member has another JSON type.
         """
-        asked = self._asked(said, before)
-        kept = reduced(asked, lambda it: (*self._faults(it), *judge(it)), self._otherwise)
+        requested = self._asked(members, before)
+        kept = reduced(requested, lambda it: (*self._faults(it), *judge(it)), self._otherwise)
         if kept.faults:
             refuse_registration(kept.faults)
         return self._completed(kept.metadata, before)
@@ -320,12 +322,12 @@ class SelfRules(Struct, frozen=True):
         )
         return ClientMetadata(name="", openid=signed)
 
-    def _asked(self, said: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
+    def _asked(self, members: Mapping[str, object], before: ClientMetadata) -> ClientMetadata:
         """Return what an app asks for, with the defaults of a registration."""
-        _refuse_statement(said)
+        _refuse_statement(members)
         faults: list[MetadataError] = []
-        values = {field.name: _read(field, said, faults) for field in fields_of(Editor.CLIENT)}
-        if said.get("id_token_signed_response_alg") is None:
+        values = {field.name: _read(field, members, faults) for field in fields_of(Editor.CLIENT)}
+        if members.get("id_token_signed_response_alg") is None:
             values["id_token_signed_response_alg"] = self.id_token_algorithm
         method = values["token_endpoint_auth_method"]
         if method not in REGISTERED:
@@ -333,12 +335,12 @@ class SelfRules(Struct, frozen=True):
         response_types, grant_types = _types(values)
         redirect_uris: tuple[str, ...] = values["redirect_uris"]
         public = REGISTERED.get(method) == AuthenticationMethod.NONE
-        if public and said.get("client_secret") is not None:
+        if public and members.get("client_secret") is not None:
             faults.append(MetadataError("token_endpoint_auth_method", "none goes without a secret"))
-        if not public and said.get("type") == ClientType.PUBLIC:
+        if not public and members.get("type") == ClientType.PUBLIC:
             faults.append(MetadataError("token_endpoint_auth_method", "none for public clients"))
         application_type = values["application_type"] or ApplicationType.WEB.value
-        unsaid = said.get("application_type") is None
+        unsaid = members.get("application_type") is None
         if only_for_native(redirect_uris) or (
             unsaid and public and has_private_scheme(redirect_uris)
         ):
@@ -394,9 +396,9 @@ class SelfRules(Struct, frozen=True):
         )
 
 
-def _read(field: Field, said: Mapping[str, object], faults: list[MetadataError]) -> Any:
+def _read(field: Field, members: Mapping[str, object], faults: list[MetadataError]) -> Any:
     """Return the value of the field's member; its default if it is omitted or invalid."""
-    kind, value = field.rule.kind, said.get(field.member)
+    kind, value = field.rule.kind, members.get(field.member)
     if value is not None:
         try:
             return _READERS[kind](value)
@@ -418,13 +420,13 @@ def _types(values: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 def refuse_registration(faults: Sequence[MetadataError]) -> NoReturn:
     """Raise Refused with the errors, under the member names of RFC 7591 (section 3.2.2)."""
-    told = [MetadataError(_member(fault.field), fault.detail) for fault in faults]
-    about_redirects = all(fault.field.startswith("redirect_uris") for fault in told)
+    errors = [MetadataError(_member(fault.field), fault.detail) for fault in faults]
+    about_redirects = all(fault.field.startswith("redirect_uris") for fault in errors)
     code = ErrorCode.INVALID_REDIRECT_URI if about_redirects else ErrorCode.INVALID_CLIENT_METADATA
-    lines = [f"{fault.field}: {fault.detail}" for fault in told[:_MOST_TOLD]]
-    if len(told) > _MOST_TOLD:
-        lines.append(f"and {len(told) - _MOST_TOLD} more")
-    raise Refused.because(code, "; ".join(lines), f"registration.{told[0].field.split('/')[0]}")
+    lines = [f"{fault.field}: {fault.detail}" for fault in errors[:_MOST_TOLD]]
+    if len(errors) > _MOST_TOLD:
+        lines.append(f"and {len(errors) - _MOST_TOLD} more")
+    raise Refused.because(code, "; ".join(lines), f"registration.{errors[0].field.split('/')[0]}")
 
 
 def _member(field: str) -> str:
@@ -434,8 +436,8 @@ def _member(field: str) -> str:
     return f"{FIELDS[name].member if name in FIELDS else name}{slash}{number}"
 
 
-def _refuse_statement(said: Mapping[str, object]) -> None:
-    statement = said.get("software_statement")
+def _refuse_statement(members: Mapping[str, object]) -> None:
+    statement = members.get("software_statement")
     if statement is None:
         return
     if isinstance(statement, str) and statement.count(".") == 2:  # noqa: PLR2004 - a JWS
@@ -523,7 +525,7 @@ def members(metadata: ClientMetadata) -> Iterator[tuple[str, object]]:
     """Return the members of a registration, with all defaults."""
     possible = [n for n, needed in GRANT_TYPES_OF.items() if needed <= set(metadata.grant_types)]
     for field in fields_of(Editor.CLIENT):
-        value = field.of(metadata)
+        value = field.value_of(metadata)
         if field.name == "response_types":
             value = value or possible
         elif field.rule.kind is FieldType.SCOPES:
@@ -585,29 +587,29 @@ def read_document(client_id: str, media_type: str, body: bytes) -> Mapping[str, 
         _refuse("the document", refused.refusal.description)
     if not isinstance(value, dict):
         _refuse("the document", "a JSON object")
-    said = cast("dict[str, object]", value)
-    if said.get("client_id") != client_id:
+    members = cast("dict[str, object]", value)
+    if members.get("client_id") != client_id:
         _refuse("client_id", "the URL of the document, byte for byte")
     for name in _SECRETS:
-        if said.get(name) is not None:
+        if members.get(name) is not None:
             _refuse(name, "none: everyone can read the document")
-    method = said.get("token_endpoint_auth_method") or "none"
+    method = members.get("token_endpoint_auth_method") or "none"
     if method not in _METHODS:
         _refuse("token_endpoint_auth_method", " or ".join(_METHODS))
-    return {**said, "token_endpoint_auth_method": method}
+    return {**members, "token_endpoint_auth_method": method}
 
 
 def lifetime_of(cache_control: str, age: str) -> Lifetime:
     """Return for how long a response may be used, by its headers and within our bounds."""
     pairs = (part.strip().lower().partition("=") for part in cache_control.split(","))
-    said = {name: value.strip('"') for name, _, value in pairs}
-    if not said.keys().isdisjoint({"no-store", "no-cache"}):
+    directives = {name: value.strip('"') for name, _, value in pairs}
+    if not directives.keys().isdisjoint({"no-store", "no-cache"}):
         return SHORTEST_LIFE
-    wanted = said.get("s-maxage", said.get("max-age", ""))
-    if _AGE.fullmatch(wanted) is None:
+    seconds = directives.get("s-maxage", directives.get("max-age", ""))
+    if _AGE.fullmatch(seconds) is None:
         return USUAL_LIFE
     spent = int(age) if _AGE.fullmatch(age) else 0
-    return Lifetime(min(max(int(wanted) - spent, SHORTEST_LIFE), LONGEST_LIFE))
+    return Lifetime(min(max(int(seconds) - spent, SHORTEST_LIFE), LONGEST_LIFE))
 
 
 def _refuse(field: str, detail: str) -> NoReturn:

@@ -169,7 +169,7 @@ class Connections(Struct, frozen=True):
 
     def _key(self, identity: Identity) -> str:
         text = f"{identity.issuer} {identity.subject}"
-        return self.federation.server.keyring.fingerprint_key.of("connection", text)
+        return self.federation.server.keyring.fingerprint_key.fingerprint("connection", text)
 
     def _name(self, provider: str | None) -> str:
         named = None if provider is None else self.federation.providers.find(provider)

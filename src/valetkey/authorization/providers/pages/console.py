@@ -1,22 +1,17 @@
 """/admin/providers: the sign-in providers, a page about each, its test and its form."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
-import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Permission, require
-from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import (
-    InvalidInput,
-    Operation,
     Services,
     call_of,
     tag_of,
     value_of,
 )
-from valetkey.authorization.providers.model import SECRET, ProviderWanted
+from valetkey.authorization.providers.model import SECRET
 from valetkey.authorization.providers.operations import (
     CHANGE_PROVIDER,
     CREATE_PROVIDER,
@@ -26,7 +21,6 @@ from valetkey.authorization.providers.operations import (
     PROVIDER_OPERATIONS,
     READ_PROVIDER,
     TEST_PROVIDER,
-    ProviderChange,
     ProviderList,
     ProviderShown,
     ProviderTested,
@@ -35,28 +29,49 @@ from valetkey.authorization.providers.rules.identities import redirect_uri
 from valetkey.authorization.providers.rules.registry import MOST_COUNTED
 from valetkey.authorization.providers.settings import ISSUERS, ProviderKind
 from valetkey.authorization.providers.storage import LinkedAccounts, StoredProviders
-from valetkey.authorization.site.admin.administrator import SERVER, AdminRequest, administrator
+from valetkey.authorization.site.admin.administrator import (
+    SERVER,
+    AdminRequest,
+    actor_of,
+    administrator,
+)
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
-    Offer,
     Subject,
     confirmation,
 )
 from valetkey.authorization.site.admin.input_fields import (
-    Faults,
-    InputField,
     Words,
     as_text,
-    input_fields,
-    read_input,
-    typed_again,
 )
-from valetkey.authorization.site.admin.input_form import act_of
-from valetkey.authorization.site.page import Act, AnyPage, Outcome, Page, SeeOther, Show, not_found
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm, InputFormPage
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    Related,
+    facts,
+    read_activity,
+)
+from valetkey.authorization.site.admin.objects import (
+    ACTIVE,
+    DISABLED,
+    Line,
+    LineButton,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    since_or_none,
+    text,
+    unsorted,
+    words,
+)
+from valetkey.authorization.site.page import Act as PageAct
+from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, Show, not_found
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
-from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 from valetkey.web.body import Form
@@ -96,50 +111,41 @@ _ALONE = translatable(
 _LINKED = translatable("Some users have linked an account of this provider.")
 
 
-class ProviderRow(Struct, frozen=True):
-    """A row of the list; `origin` and `state` are those of `ProviderShown`."""
-
-    name: str
-    issuer: str
-    url: str
-    origin: str
-    state: str
-
-
-class ProvidersPage(Struct, frozen=True):
-    """The context of providers.html."""
-
-    template: ClassVar[str] = "providers/providers.html"
-
-    listed: tuple[ProviderRow, ...]
-    #: "" where the role may not.
-    new_url: str
-    deleted: bool = False
-
-
-class ProviderPage(Struct, frozen=True):
-    """The context of provider.html. Its form posts `csrf`.
-
-    After a test, `fault` is a text of the catalogue, "" for none, and `reason` what came back.
-    """
-
-    template: ClassVar[str] = "providers/provider.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js",)
-
-    provider: ProviderShown
-    #: The file that has it; "" for one that was added here.
-    file: str
-    linked: int
-    since: When | None
-    ways: tuple[Offer, ...] = ()
-    #: "" where the role may not.
-    edit_url: str = ""
-    test_action: str = ""
-    most: int = MOST_COUNTED
-    done: str = ""
-    tested: bool = False
-    fault: str = ""
-    reason: str = ""
+_TITLE = translatable("Sign-in providers")
+_WORKS = translatable("The provider is reachable and accepts the client ID and the client secret.")
+_FAILED = Part("words", translatable("The test failed."), tone="alarm")
+_OF_FILE = translatable("This provider is from the configuration file, %(file)s. Change it there.")
+_OF_ENVIRONMENT = translatable("This provider is from the environment. Change it there.")
+_HIDDEN = translatable(
+    "The configuration file has a provider with the same ID or issuer, which is used instead of"
+    " this one."
+)
+_STATES = {
+    "enabled": ACTIVE,
+    "disabled": DISABLED,
+    "hidden": badge(translatable("Replaced by the configuration file"), "note"),
+}
+_LIST = ListDeclaration(
+    PROVIDERS,
+    ListWords(
+        caption=_TITLE,
+        new=translatable("Add provider"),
+        empty_title=translatable("No sign-in providers"),
+        empty_text=translatable(
+            "Let users sign in with Google, Microsoft, GitHub, GitLab, Keycloak or any other OpenID"
+            " provider."
+        ),
+    ),
+    unsorted(
+        translatable("Provider"),
+        translatable("State"),
+        translatable("Managed in"),
+    ),
+    new_url=NEW,
+)
+_DELETED = translatable(
+    "Provider deleted. Its button disappears from the sign-in page within seconds."
+)
 
 
 class ProviderPages(Struct, frozen=True):
@@ -149,19 +155,18 @@ class ProviderPages(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, the page about one, its test, and the confirmation of operations."""
-        title = translatable("Sign-in providers")
-        test = Act(self.test, requires=administrator(Permission.SETTINGS))
+        test = PageAct(self.test, requires=administrator(Permission.SETTINGS))
         return (
             Page(
                 PROVIDERS,
                 administrator(),
                 self.show_list,
-                title=title,
+                title=_TITLE,
                 nav=SERVER,
                 docs="how-to/people/sign-in-from-elsewhere.html",
             ),
             Page(PROVIDER, administrator(), self.show),
-            Page(TEST, administrator(), act=test, title=title),
+            Page(TEST, administrator(), act=test, title=_TITLE),
             confirmation(
                 f"{PROVIDER}/{{act}}", _BUTTONS, self.services, self._subject, self._finish
             ),
@@ -171,35 +176,26 @@ class ProviderPages(Struct, frozen=True):
         """List the sign-in providers."""
         call = call_of(self.services, LIST_PROVIDERS, request.actor, request.now)
         providers = await value_of(call, ProviderList)
-        return Show(
-            ProvidersPage(
-                tuple(
-                    ProviderRow(
-                        each.name, each.issuer, provider_address(each.id), each.origin, each.state
-                    )
-                    for each in providers.items
-                ),
-                NEW if request.permissions.allow(Permission.SETTINGS) else "",
-                deleted="deleted" in request.query,
-            )
+        page = _LIST.whole(
+            map(_row, providers.items),
+            may=request.permissions.allow(Permission.SETTINGS),
+            done=_DELETED if "deleted" in request.query else "",
         )
+        return Show(page)
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show one provider with its redirect URI."""
-        page = await self._page(request)
-        done = _BUTTONS.done(request.query.get("done"), _DONE)
-        return Show(replace(page, done=done))
+        return Show(await self._page(request, _BUTTONS.done(request.query.get("done"), _DONE)))
 
     async def test(self, request: AdminRequest) -> Outcome:
         """Test a provider without a user, and show the result on its page."""
         path = {"provider": request.arguments["provider"]}
         call = call_of(self.services, TEST_PROVIDER, request.actor, request.now, path)
         result = await value_of(call, ProviderTested)
-        page = await self._page(request)
         if result.works:
-            return Show(replace(page, tested=True))
+            return Show(await self._page(request, _WORKS))
         fault = FAULTS.get(result.check, _UNREADABLE)
-        return Show(replace(page, tested=True, fault=fault, reason=result.received))
+        return Show(await self._page(request, found=(words(fault, result.received),)))
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, _form: Form) -> Subject:
         shown = await read_provider(self.services, request)
@@ -231,22 +227,89 @@ class ProviderPages(Struct, frozen=True):
             )[1]
         )
 
-    async def _page(self, request: AdminRequest) -> ProviderPage:
+    async def _page(
+        self, request: AdminRequest, done: str = "", found: tuple[Part, ...] = ()
+    ) -> ObjectPage:
+        """Return the page; `found` is why a test failed."""
         shown = await read_provider(self.services, request)
         linked = await self._linked(request, shown)
         address, permissions = provider_address(shown.id), request.permissions
         may = permissions.allow(Permission.SETTINGS)
-        file = self.services.settings.source.file
-        created = shown.created_at
-        return ProviderPage(
-            provider=shown,
-            file=str(file or "") if shown.origin == "file" else "",
-            linked=linked.count,
-            since=None if created is None else When(Instant(created), request.now),
-            ways=_BUTTONS.offers(shown, permissions, address),
-            edit_url=f"{address}/edit" if may and shown.origin == "stored" else "",
-            test_action=f"{address}/test" if may else "",
+        changes = may and shown.origin == "stored"
+        return ObjectPage(
+            PROVIDERS,
+            _TITLE,
+            shown.name,
+            state=(_STATES[shown.state],),
+            notes=((_FAILED,) if found else ()) + self._notes(shown),
+            done=done,
+            facts=_facts(shown, linked.count, request.now),
+            links=(("edit", translatable("Edit provider"), f"{address}/edit"),) if changes else (),
+            actions=_BUTTONS.offers(shown, permissions, address),
+            related=(_test(shown, f"{address}/test", found),) if may else (),
+            activity=await read_activity(self.services, request, f"provider:{shown.id}"),
         )
+
+    def _notes(self, shown: ProviderShown) -> tuple[Part, ...]:
+        file = self.services.settings.source.file
+        if shown.origin == "file":
+            return (words(_OF_FILE, file=str(file)) if file else words(_OF_ENVIRONMENT),)
+        return (words(_HIDDEN),) if shown.state == "hidden" else ()
+
+
+def _row(shown: ProviderShown) -> Row:
+    of_file = shown.origin == "file"
+    place = translatable("Configuration file") if of_file else translatable("Console")
+    return Row(
+        shown.id,
+        shown.name,
+        provider_address(shown.id),
+        ((_STATES[shown.state],), (words(place),)),
+        (text(shown.issuer),),
+    )
+
+
+def _facts(shown: ProviderShown, linked: int, now: Instant) -> tuple[Fact, ...]:
+    signs_up, cannot = (
+        translatable("can sign up, where sign-up is open"),
+        translatable("cannot sign up"),
+    )
+    count = Part("number", count=linked)
+    if linked >= MOST_COUNTED:
+        count = words(translatable("%(number)s or more"), number=linked)
+    return (
+        *_redirect_uri(shown.redirect_uri),
+        *facts(
+            (
+                (translatable("Issuer"), code(shown.issuer)),
+                (translatable("Client ID"), code(shown.client_id)),
+            )
+        ),
+        *(
+            Fact(label, tuple(code(each) for each in listed))
+            for label, listed in (
+                (translatable("Further scopes"), shown.scopes),
+                (translatable("Claims to keep"), shown.keep_claims),
+            )
+            if listed
+        ),
+        *facts(
+            (
+                (translatable("New users"), words(signs_up if shown.sign_up else cannot)),
+                (translatable("Linked accounts"), count),
+                (translatable("Added"), since_or_none(shown.created_at, now)),
+            )
+        ),
+    )
+
+
+def _test(shown: ProviderShown, action: str, found: tuple[Part, ...]) -> Related:
+    title = translatable("Test connection")
+    act = LineButton(action, title, title, shown.name, (("provider", shown.id),), "test")
+    explanation = translatable(
+        "The test does what a sign-in does, with an invalid code. No user is signed in."
+    )
+    return Related("test", translatable("Test"), (Line(words(explanation), below=found, act=act),))
 
 
 async def read_provider(services: Services, request: AdminRequest) -> ProviderShown:
@@ -333,7 +396,7 @@ PRESETS = (
     Preset("openid", "OpenID Connect", ProviderKind.OPENID, "", ""),
 )
 
-_WORDS: Words = {
+WORDS: Words = {
     "id": (
         translatable("ID"),
         translatable(
@@ -346,7 +409,10 @@ _WORDS: Words = {
         translatable("Issuer"),
         translatable("The address that identifies the provider. It cannot be changed later."),
     ),
-    "client_id": (translatable("Client ID"), ""),
+    "client_id": (
+        translatable("Client ID"),
+        translatable("The provider issues it and the client secret for a registered application."),
+    ),
     SECRET: (translatable("Client secret"), translatable("It is stored encrypted.")),
     "scopes": (
         translatable("Further scopes"),
@@ -360,9 +426,10 @@ _WORDS: Words = {
         translatable("New users can sign up with it"),
         translatable("Where sign-up is open, and if the provider verified their email address."),
     ),
+    "kind": (translatable("Protocol"), translatable("It cannot be changed later.")),
 }
 _EDIT_WORDS: Words = {
-    **{name: each for name, each in _WORDS.items() if name not in {"id", "issuer"}},
+    **{name: each for name, each in WORDS.items() if name not in {"id", "issuer", "kind"}},
     SECRET: (
         translatable("Client secret"),
         translatable("It is stored encrypted. Empty: the secret stays as it is."),
@@ -370,170 +437,139 @@ _EDIT_WORDS: Words = {
 }
 
 
-class ProviderFormPage(Struct, frozen=True):
-    """The form of a provider; without a preset, the choice of one. Posts `csrf` and the fields."""
-
-    template: ClassVar[str] = "providers/provider_form.html"
-    scripts: ClassVar[tuple[str, ...]] = ("copy.js", "show.js")
-
-    action: str
-    back: str
-    above: str
-    title: str
-    submit: str
-    fields: tuple[InputField, ...] = ()
-    redirect_uri: str = ""
-    #: The kinds of providers to choose from; only where none is chosen yet.
-    presets: tuple[Preset, ...] = ()
-    preset: Preset | None = None
-    etag: str = ""
-    stale: bool = False
-    #: What its template shows of other forms.
-    note: str = ""
-    problem: str = ""
-    frame: str = "admin/frame.html"
+KINDS = (
+    (ProviderKind.OPENID.value, translatable("OpenID Connect")),
+    (ProviderKind.GITHUB.value, "GitHub"),
+)
+GROUPS: Mapping[str, str] = dict.fromkeys(
+    ("scopes", "keep_claims", "sign_up", "kind"), translatable("Scopes, claims and sign-up")
+)
+_NEW_TITLE = translatable("New provider")
 
 
 class ProviderForms(Struct, frozen=True):
-    """Show and handle the forms of sign-in providers."""
+    """The forms of sign-in providers; that of a new one begins with the choice of a preset."""
 
     services: Services
 
-    def pages(self) -> tuple[Page[AdminRequest], ...]:
+    def pages(self) -> tuple[AnyPage, ...]:
         """Return the form for a new provider, and the one that changes a provider."""
-        may = administrator(Permission.SETTINGS, recent=True)
-        create = act_of(self.create, ProviderWanted, _WORDS, SECRET)
-        change = act_of(self.change, ProviderChange, _EDIT_WORDS, SECRET)
-        return (
-            Page(NEW, may, self.show_new, create, title=translatable("New provider")),
-            Page(EDIT, may, self.edit, change, title=translatable("Edit provider")),
+        return replace(self._new.page(), show=self.show_new), self._edit.page()
+
+    @property
+    def _new(self) -> InputForm[AdminRequest, ProviderShown]:
+        return InputForm(
+            NEW,
+            _MAY,
+            actor_of,
+            self.services,
+            CREATE_PROVIDER,
+            ProviderShown,
+            WORDS,
+            _NEW_TITLE,
+            self._preset,
+            self._saved,
+            submit=translatable("Add provider"),
+            choices={"kind": KINDS},
+            groups=GROUPS,
+            secrets=(SECRET,),
+        )
+
+    @property
+    def _edit(self) -> InputForm[AdminRequest, ProviderShown]:
+        return InputForm(
+            EDIT,
+            _MAY,
+            actor_of,
+            self.services,
+            CHANGE_PROVIDER,
+            ProviderShown,
+            _EDIT_WORDS,
+            translatable("Edit provider"),
+            self._edited,
+            self._saved,
+            groups=GROUPS,
+            secrets=(SECRET,),
         )
 
     async def show_new(self, request: AdminRequest) -> Outcome:
         """Show the choice of a preset, or the form that it prefills."""
-        preset_id = request.query.get("preset")
-        preset = next((each for each in PRESETS if each.id == preset_id), None)
-        values = {} if preset is None else {"id": preset.id, "issuer": preset.issuer}
-        if preset is not None:
-            values["name"] = preset.name
-        return Show(form_page(self._server, preset, values))
+        if request.query.get("preset") in _BY_ID:
+            return await self._new.show_form(request)
+        return Show(CHOICE)
 
-    async def create(self, request: AdminRequest) -> Outcome:
-        """Add the provider, or show each fault beside its field."""
-        chosen = request.form.get("preset")
-        preset = next((each for each in PRESETS if each.id == chosen), PRESETS[-1])
-        values, grown = typed_again(request.form, _WORDS)
-        if grown is not None:
-            return Show(form_page(self._server, preset, values, grown=grown))
-        try:
-            typed_body = read_input(ProviderWanted, _WORDS, values)
-            body = replace(typed_body, id=typed_body.id.strip(), kind=preset.kind)
-            made = await self._run(request, CREATE_PROVIDER, body)
-        except InvalidInput as invalid:
-            return Show(form_page(self._server, preset, values, invalid.faults), _BAD_REQUEST)
-        return SeeOther(f"{provider_address(made.id)}?done=new")
+    async def _preset(self, request: AdminRequest) -> FormSubject:
+        chosen = request.query.get("preset") or request.form.get("preset") or ""
+        server = self.services.settings.authorization.url
+        return preset_subject(server, _BY_ID.get(chosen, PRESETS[-1]))
 
-    async def edit(self, request: AdminRequest) -> Outcome:
-        """Show the form with a provider."""
+    async def _edited(self, request: AdminRequest) -> FormSubject:
         shown = await read_provider(self.services, request)
-        return Show(self._edited(shown, _values(shown), tag_of(shown)))
-
-    async def change(self, request: AdminRequest) -> Outcome:
-        """Change the provider, unless it was changed since the form was shown."""
-        shown = await read_provider(self.services, request)
-        form, tag = request.form, request.form.get("etag") or '""'
-        values, grown = typed_again(form, _EDIT_WORDS)
-        if grown is not None:
-            return Show(self._edited(shown, values, tag, grown=grown))
-        try:
-            body = read_input(ProviderChange, _EDIT_WORDS, values)
-            await self._run(request, CHANGE_PROVIDER, body, tag)
-        except InvalidInput as invalid:
-            return Show(self._edited(shown, values, tag, invalid.faults), _BAD_REQUEST)
-        except Refused as refused:
-            if refused.refusal is not FAILED:
-                raise
-            page = self._edited(shown, values, tag_of(shown))
-            return Show(replace(page, stale=True), _BAD_REQUEST)
-        return SeeOther(f"{provider_address(shown.id)}?done=edit")
-
-    @property
-    def _server(self) -> str:
-        return self.services.settings.authorization.url
-
-    async def _run(
-        self, request: AdminRequest, operation: Operation, body: object, tag: str = ""
-    ) -> ProviderShown:
-        actor, path = request.actor, request.arguments
-        call = call_of(self.services, operation, actor, request.now, path, body)
-        seen = preconditions((tag,), ()) if tag else NO_PRECONDITIONS
-        return await value_of(replace(call, preconditions=seen), ProviderShown)
-
-    def _edited(
-        self,
-        shown: ProviderShown,
-        values: Mapping[str, str],
-        tag: str,
-        faults: Faults = (),
-        grown: str = "",
-    ) -> ProviderFormPage:
         if shown.origin == "file":
             raise not_found("provider")
-        address = provider_address(shown.id)
-        return ProviderFormPage(
-            action=f"{address}/edit",
-            back=address,
-            above=shown.name,
-            title=translatable("Edit provider"),
-            submit=translatable("Save changes"),
-            fields=_fields(ProviderChange, _EDIT_WORDS, values, faults, grown),
-            redirect_uri=shown.redirect_uri,
-            etag=tag,
+        return FormSubject(
+            provider_address(shown.id),
+            shown.name,
+            {name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != SECRET},
+            tag_of(shown),
+            facts=_redirect_uri(shown.redirect_uri),
         )
 
+    async def _saved(self, request: AdminRequest, shown: ProviderShown) -> Outcome:
+        done = "edit" if "provider" in request.arguments else "new"
+        return SeeOther(f"{provider_address(shown.id)}?done={done}")
 
-def form_page(
-    server: str,
-    preset: Preset | None,
-    values: Mapping[str, str],
-    faults: Faults = (),
-    grown: str = "",
-) -> ProviderFormPage:
-    """Return the form of a new provider of the server at this URL, or the choice of a preset."""
-    page = ProviderFormPage(
-        action=NEW,
-        back=PROVIDERS,
-        above=translatable("Sign-in providers"),
-        title=translatable("New provider"),
-        submit=translatable("Add provider"),
+
+def preset_subject(server: str, preset: Preset) -> FormSubject:
+    """Return what the form of a new provider of the server at this URL begins with."""
+    place = text(preset.name, preset.register_url) if preset.register_url else None
+    return FormSubject(
+        PROVIDERS,
+        _TITLE,
+        {
+            "id": preset.id,
+            "name": preset.name,
+            "issuer": preset.issuer,
+            "kind": preset.kind.value,
+        },
+        note=preset.note,
+        hidden=(("preset", preset.id),),
+        facts=(
+            *facts(((translatable("Register a web application at"), place),)),
+            *_redirect_uri(redirect_uri(server, preset.id)),
+        ),
     )
-    if preset is None:
-        return replace(page, presets=PRESETS)
-    provider_id = values.get("id") or preset.id
-    return replace(
-        page,
-        fields=_fields(ProviderWanted, _WORDS, values, faults, grown),
-        redirect_uri=redirect_uri(server, provider_id),
-        preset=preset,
-    )
 
 
-def _values(shown: ProviderShown) -> Mapping[str, str]:
-    return {name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != SECRET}
+def _redirect_uri(address: str) -> tuple[Fact, ...]:
+    label = translatable("Redirect URI to register there")
+    return facts(((label, Part("copy", address, small="redirect-uri")),))
 
 
-def _fields(
-    kind: type[msgspec.Struct],
-    words: Words,
-    values: Mapping[str, str],
-    faults: Faults,
-    grown: str,
-) -> tuple[InputField, ...]:
-    """Return the fields in the order of the words; the secret is never shown again."""
-    fields = {each.name: each for each in input_fields(kind, words, values, faults, grown=grown)}
-    secret = fields[SECRET]
-    fields[SECRET] = replace(secret, kind="secret", value="")
-    return tuple(fields[name] for name in words)
+_MAY = administrator(Permission.SETTINGS, recent=True)
+_BY_ID = {each.id: each for each in PRESETS}
+CHOICE = InputFormPage(
+    NEW,
+    PROVIDERS,
+    _TITLE,
+    _NEW_TITLE,
+    "",
+    (),
+    related=(
+        Related(
+            "presets",
+            translatable("Which provider do your users have accounts at?"),
+            tuple(
+                Line(
+                    text(each.name, each.url),
+                    below=(text(each.issuer),) if each.issuer else (),
+                )
+                for each in PRESETS
+            ),
+        ),
+    ),
+)
+"""The page that asks for the preset of a new provider."""
 
 
 def pages(services: Services) -> tuple[AnyPage, ...]:

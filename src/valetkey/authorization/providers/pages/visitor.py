@@ -154,7 +154,9 @@ class Federation(Struct, frozen=True):
         upstream_state = pending_sign_in.upstream_state(state, self.callback(provider))
         target = await provider.authorization_url(upstream_state)
         now = request.at
-        print_ = self.server.keyring.fingerprint_key.of("federation", network_of(request.address))
+        print_ = self.server.keyring.fingerprint_key.fingerprint(
+            "federation", network_of(request.address)
+        )
         bucket = f"federation:{print_}"
         counted = replace(pending_sign_in, counted=bucket)
         voucher = self.pending_sign_ins.voucher(counted, state, now)
@@ -308,7 +310,7 @@ class ProviderCallback(Struct, frozen=True):
             lambda tx: _uncounted(tx, pending_sign_in, admit_user), done_by=USUAL_ACTOR
         )
         if isinstance(met, ClaimedIdentity):
-            has_claims = claimed.kept is not None
+            has_claims = claimed.kept_claims is not None
             unlinked = UnlinkedIdentity(
                 *(provider.settings.id, met, pending_sign_in.browser, now),
                 state=state if has_claims else "",

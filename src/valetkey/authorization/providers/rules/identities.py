@@ -62,8 +62,8 @@ _LONGEST_NAME = 100
 class ClaimedIdentity(Struct, frozen=True):
     """The identity a provider asserts. `issuer` and `subject` together are unique.
 
-    `email` is "" if the provider sends none; `email_verified` is whether it has verified it. `kept`
-    are the claims that `keep_claims` names, None if it names none.
+    `email` is "" if the provider sends none; `email_verified` is whether it has verified it.
+    `kept_claims` are the claims that `keep_claims` names, None if it names none.
     """
 
     issuer: str
@@ -72,7 +72,7 @@ class ClaimedIdentity(Struct, frozen=True):
     email_verified: bool = False
     name: str = ""
     username: str = ""
-    kept: Mapping[str, object] | None = None
+    kept_claims: Mapping[str, object] | None = None
     auth_time: Instant | None = None
     """When the provider authenticated the user, None if it does not say; never in the future."""
 
@@ -259,7 +259,7 @@ def user_of_identity(tx: Transaction, claimed: ClaimedIdentity, now: Instant) ->
     tx.users.hold_alone(identity.uid)
     if not Identities.of(tx).touch(identity, now):
         return None
-    if claimed.kept is not None or identity.claims:
+    if claimed.kept_claims is not None or identity.claims:
         Identities.of(tx).keep_claims(replace(identity, claims=_encoded(claimed)))
     return tx.users.find(identity.uid)
 
@@ -271,12 +271,12 @@ def connect(tx: Transaction, user: User, claimed: ClaimedIdentity, now: Instant)
     """
     shown = claimed.email or claimed.username or claimed.name or claimed.subject
     identity = Identity(claimed.issuer, claimed.subject, user.uid, shown, now, now)
-    if claimed.kept is not None:
+    if claimed.kept_claims is not None:
         # Before the row, as everywhere; the user's claims change below.
         tx.users.hold_alone(user.uid)
     if not Identities.of(tx).link(identity):
         return False
-    if claimed.kept is not None:
+    if claimed.kept_claims is not None:
         Identities.of(tx).keep_claims(replace(identity, claims=_encoded(claimed)))
     tx.events.add(IdentityLinked(user.uid, claimed.issuer), now)
     return True
@@ -344,7 +344,7 @@ def exported(tx: Transaction, uid: Uid) -> Mapping[str, object]:
 
 
 def _encoded(claimed: ClaimedIdentity) -> str:
-    return msgspec.json.encode(claimed.kept).decode() if claimed.kept else ""
+    return msgspec.json.encode(claimed.kept_claims).decode() if claimed.kept_claims else ""
 
 
 class FederatedAccounts(Struct, frozen=True):
@@ -440,7 +440,7 @@ class UpstreamSignIns(Struct, frozen=True):
     def voucher(self, pending_sign_in: UpstreamSignIn, state: str, now: Instant) -> Voucher:
         """Return the voucher to issue before the redirect."""
         sealed = self.sealer.seal(msgspec.json.encode(pending_sign_in), _TRIP, self.random)
-        print_ = self.key.of(_PURPOSE, state)
+        print_ = self.key.fingerprint(_PURPOSE, state)
         return Voucher(VoucherKind.FEDERATION, print_, "", "", sealed, later(now, LIFETIME))
 
     def take(
@@ -465,7 +465,7 @@ class UpstreamSignIns(Struct, frozen=True):
     ) -> tuple[Voucher, UpstreamSignIn] | None:
         if browser is None:
             return None
-        voucher = tx.vouchers.find(VoucherKind.FEDERATION, self.key.of(_PURPOSE, state))
+        voucher = tx.vouchers.find(VoucherKind.FEDERATION, self.key.fingerprint(_PURPOSE, state))
         plain = None if voucher is None else self.sealer.open(voucher.payload, _TRIP)
         if voucher is None or plain is None:
             return None
@@ -479,27 +479,29 @@ class UpstreamSignIns(Struct, frozen=True):
 
         Return the identity without them.
         """
-        if claimed.kept is None:
+        if claimed.kept_claims is None:
             return claimed
-        sealed = self.sealer.seal(msgspec.json.encode(claimed.kept), _KEPT, self.random)
-        print_ = self.key.of(_KEPT, state)
+        sealed = self.sealer.seal(msgspec.json.encode(claimed.kept_claims), _KEPT, self.random)
+        print_ = self.key.fingerprint(_KEPT, state)
         tx.vouchers.issue(
             Voucher(VoucherKind.FEDERATION, print_, "", "", sealed, later(now, LIFETIME))
         )
-        return replace(claimed, kept=None)
+        return replace(claimed, kept_claims=None)
 
     def with_claims(
         self, tx: Transaction, unlinked: "UnlinkedIdentity", now: Instant
     ) -> ClaimedIdentity:
         """Return the identity with its kept claims, while its cookie is valid."""
-        print_ = self.key.of(_KEPT, unlinked.state)
+        print_ = self.key.fingerprint(_KEPT, unlinked.state)
         voucher = tx.vouchers.find(VoucherKind.FEDERATION, print_) if unlinked.state else None
         if voucher is None or not voucher.is_live(LIFETIME, now):
             return unlinked.claimed
         plain = self.sealer.open(voucher.payload, _KEPT)
         if plain is None:
             return unlinked.claimed
-        return replace(unlinked.claimed, kept=msgspec.json.decode(plain, type=dict[str, object]))
+        return replace(
+            unlinked.claimed, kept_claims=msgspec.json.decode(plain, type=dict[str, object])
+        )
 
 
 class UnlinkedIdentity(Struct, frozen=True):

@@ -177,7 +177,7 @@ class OpenIdProvider:
             or identity.get("email_verified") == "true",
             name=plain(identity.get("name")),
             username=plain(identity.get("preferred_username")),
-            kept=kept_claims(self.settings, kept),
+            kept_claims=kept_claims(self.settings, kept),
             auth_time=auth_time,
         )
 
@@ -578,7 +578,7 @@ class GitHubProvider(Struct, frozen=True):
             email_verified=bool(email),
             name=plain(person.name),
             username=plain(person.login),
-            kept=kept_claims(self.settings, self._decoded(body, dict[str, object])),
+            kept_claims=kept_claims(self.settings, self._decoded(body, dict[str, object])),
         )
 
     async def probe(self, upstream_state: UpstreamState) -> None:

@@ -121,7 +121,7 @@ class Providers(Followed[Sequence[StoredProvider]]):
         self.all: tuple[Provider, ...] = self._of_settings
 
     def read(self, tx: Transaction) -> Sequence[StoredProvider]:
-        """Return the stored providers."""
+        """Read what administrators stored, for `apply` outside of the transaction."""
         return StoredProviders.of(tx).all()
 
     def apply(self, stored: Sequence[StoredProvider]) -> None:
@@ -150,7 +150,7 @@ class Providers(Followed[Sequence[StoredProvider]]):
         return provider
 
     def find(self, id: str) -> Provider | None:
-        """Return the provider with this id."""
+        """Return the offered provider with this id; None also for a disabled one."""
         return next((each for each in self.all if each.settings.id == id), None)
 
     def of_issuer(self, issuer: str) -> Provider | None:
@@ -201,7 +201,7 @@ MOST_COUNTED = 10_000
 _RESERVED = frozenset({"new"})  # the address of the form
 Faults = tuple[MetadataError, ...]
 
-_NO_SECRET = MetadataError(SECRET, "the client secret from the provider")
+_NO_SECRET = MetadataError(SECRET, translatable("the client secret from the provider"))
 _DECLARED = {
     each.name: each.type
     for each in cast("inspect.StructType", inspect.type_info(ProviderWanted)).fields
@@ -215,22 +215,22 @@ class ProviderChanges(Struct, frozen=True):
     random: Callable[[int], bytes]
 
     def create(
-        self, tx: Transaction, wanted: ProviderWanted, now: Instant
+        self, tx: Transaction, wish: ProviderWanted, now: Instant
     ) -> StoredProvider | Faults:
         """Add a provider; return it, or why not. Call `take_turn` first."""
-        issuer = wanted.issuer.strip() or ISSUERS[wanted.kind]
-        chosen = _stripped({name: getattr(wanted, name) for name in CHOSEN})
-        if faults := (*self._identity_faults(tx, wanted.id, issuer), *_faults(chosen)):
+        issuer = wish.issuer.strip() or ISSUERS[wish.kind]
+        chosen = _stripped({name: getattr(wish, name) for name in CHOSEN})
+        if faults := (*self._identity_faults(tx, wish.id, issuer), *_faults(chosen)):
             return faults
         secret = chosen.pop(SECRET)
         if not secret:
             return (_NO_SECRET,)
-        sealed = self._sealed(wanted.id, secret)
+        sealed = self._sealed(wish.id, secret)
         provider = StoredProvider(
-            id=wanted.id, kind=wanted.kind, issuer=issuer, sealed=sealed, created_at=now, **chosen
+            id=wish.id, kind=wish.kind, issuer=issuer, sealed=sealed, created_at=now, **chosen
         )
         if not StoredProviders.of(tx).add(provider):
-            return (MetadataError("id", "another: this one is taken"),)
+            return (input_fault("id", "name.taken"),)
         tx.events.add(ProviderCreated(provider.id, provider.issuer), now)
         return provider
 
@@ -261,16 +261,16 @@ class ProviderChanges(Struct, frozen=True):
         ]
         faults = list[MetadataError]()
         if provider_id in _RESERVED or re.fullmatch(ID, provider_id, re.ASCII) is None:
-            faults.append(MetadataError("id", "lower-case letters, digits and hyphens, at most 31"))
+            faults.append(input_fault("id", "id.form"))
         elif any(each.id == provider_id for each in others):
-            faults.append(MetadataError("id", "another: this one is taken"))
+            faults.append(input_fault("id", "name.taken"))
         if len(issuer) > LONGEST or not issuer.isprintable() or not usable_issuer(issuer):
             faults.append(input_fault("issuer", "claim.link"))
         elif any(each.issuer == issuer for each in others):
             # Linked accounts are looked up by issuer: two providers of one issuer would share them.
-            faults.append(MetadataError("issuer", "another: there is a provider with this issuer"))
+            faults.append(input_fault("issuer", "issuer.taken"))
         if len(others) >= MOST:
-            faults.append(MetadataError("id", f"one of at most {MOST} providers"))
+            faults.append(input_fault("id", "id.most", most=MOST))
         return tuple(faults)
 
     def _sealed(self, provider_id: str, secret: str) -> str:
@@ -354,12 +354,12 @@ def _fault(name: str, value: Any, declared: inspect.Type) -> MetadataError | Non
             return None if is_text and len(value) <= LONGEST_SECRET else _NO_SECRET
         case inspect.Metadata(type=inspect.StrType(max_length=int(longest))):
             if not 0 < len(value) <= longest or not value.isprintable():
-                return MetadataError(name, f"a text of 1 to {longest} characters")
+                return input_fault(name, "text.some", least=1, most=longest)
         case inspect.Metadata(type=inspect.ListType(max_length=int(most))):
             if len(value) > most:
-                return MetadataError(name, f"at most {most} names")
+                return input_fault(name, "names.most", most=most)
             if not all(re.fullmatch(LISTS[name].pattern, each, re.ASCII) for each in value):
-                return MetadataError(name, "names without spaces and quotes")
+                return input_fault(name, "names.form")
         case _:
             pass
     return None

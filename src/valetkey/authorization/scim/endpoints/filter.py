@@ -239,24 +239,24 @@ def _compares(filter: Compare, resource: Mapping[str, object]) -> bool:
     return any(_holds(last, filter.operator, each, filter.value) for each in values)
 
 
-def _holds(attribute: Attribute, operator: str, value: object, wanted: Literal) -> bool:
-    if isinstance(value, bool) or isinstance(wanted, bool):
-        return operator == "eq" and value is wanted
-    if isinstance(value, int | float) and isinstance(wanted, int | float):
-        return _ordered(operator, value, wanted)
-    if not isinstance(value, str) or not isinstance(wanted, str):
+def _holds(attribute: Attribute, operator: str, value: object, literal: Literal) -> bool:
+    if isinstance(value, bool) or isinstance(literal, bool):
+        return operator == "eq" and value is literal
+    if isinstance(value, int | float) and isinstance(literal, int | float):
+        return _ordered(operator, value, literal)
+    if not isinstance(value, str) or not isinstance(literal, str):
         return False
     if not attribute.exact:
-        value, wanted = value.casefold(), wanted.casefold()
-    return _ORDER[operator](value, wanted)
+        value, literal = value.casefold(), literal.casefold()
+    return _ORDER[operator](value, literal)
 
 
-def _ordered(operator: str, value: float, wanted: float) -> bool:
+def _ordered(operator: str, value: float, number: float) -> bool:
     if operator == "eq":
-        return value == wanted
+        return value == number
     if operator in {"gt", "ge"}:
-        return value > wanted or (operator == "ge" and value == wanted)
-    return operator in {"lt", "le"} and (value < wanted or (operator == "le" and value == wanted))
+        return value > number or (operator == "ge" and value == number)
+    return operator in {"lt", "le"} and (value < number or (operator == "le" and value == number))
 
 
 def _values(resource: Mapping[str, object], path: tuple[Attribute, ...]) -> list[object]:
@@ -441,8 +441,8 @@ def read_changes(body: object, schema: Schema, left: LeftOut) -> Sequence[Change
     """
     if not isinstance(body, dict):
         refuse("invalidSyntax", "the body must be a PatchOp message")
-    said = {name.lower(): value for name, value in cast("Resource", body).items()}
-    schemas, operations = said.get("schemas"), said.get("operations")
+    members = {name.lower(): value for name, value in cast("Resource", body).items()}
+    schemas, operations = members.get("schemas"), members.get("operations")
     if not isinstance(schemas, list) or _SCHEMA not in schemas:
         refuse("invalidSyntax", f"schemas must hold {_SCHEMA}")
     if not isinstance(operations, list) or not operations:
@@ -469,8 +469,8 @@ def apply(resource: Resource, changes: Sequence[Change], left: LeftOut) -> Resou
 def _changes(operation: object, schema: Schema, left: LeftOut) -> Iterator[Change]:
     if not isinstance(operation, dict):
         refuse("invalidSyntax", "an operation must be an object")
-    said = {name.lower(): value for name, value in cast("Resource", operation).items()}
-    operator, path, value = said.get("op"), said.get("path"), said.get("value")
+    members = {name.lower(): value for name, value in cast("Resource", operation).items()}
+    operator, path, value = members.get("op"), members.get("path"), members.get("value")
     operator = operator.lower() if isinstance(operator, str) else ""
     if operator not in _OPERATORS:
         refuse("invalidSyntax", "op must be add, replace or remove")
@@ -563,15 +563,15 @@ def _set(holder: Resource, attribute: Attribute, change: Change, left: LeftOut) 
 def _apply_to_all(resource: Resource, change: Change, left: LeftOut) -> None:
     attribute = change.path.attribute
     before = cast("list[Resource]", resource.get(attribute.name) or [])
-    said = cast("list[Resource]", change.value or [])
+    values = cast("list[Resource]", change.value or [])
     if change.operator == "remove":
-        gone = [each.get("value") for each in said]
+        gone = [each.get("value") for each in values]
         kept = [each for each in before if gone and each.get("value") not in gone]
         _put(resource, attribute, kept, left)
     elif change.operator == "replace":
-        _put(resource, attribute, list(said), left)
+        _put(resource, attribute, list(values), left)
     else:
-        more = [each for each in said if each not in before]
+        more = [each for each in values if each not in before]
         _put(resource, attribute, [*before, *more], left)
 
 

@@ -41,8 +41,12 @@ from valetkey.authorization.scim.endpoints.schema import (
     still_left_out,
 )
 from valetkey.authorization.scim.endpoints.users import group_names, not_found
-from valetkey.authorization.scim.model import ScimGroup, ScimValuesIgnored
-from valetkey.authorization.scim.storage import ScimGroups, scim_groups
+from valetkey.authorization.scim.storage import (
+    ScimGroup,
+    ScimGroups,
+    ScimValuesIgnored,
+    scim_groups,
+)
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
@@ -59,7 +63,7 @@ class Groups(Struct, frozen=True):
     indexed: frozenset[str] = frozenset({"id", "displayName", "externalId", "members.value"})
 
     def one(self, tx: Transaction, caller: Caller, id: str, view: View) -> Resource | None:
-        """Return the group with this id."""
+        """Return a group with its members, and with what the caller's directory stored of it."""
         del view
         found = _rows(tx, caller).find(id)
         return None if found is None else self._shown(tx, caller, found, MOST_MEMBERS)[0]
@@ -91,17 +95,17 @@ class Groups(Struct, frozen=True):
         return shown
 
     def count(self, tx: Transaction, caller: Caller) -> int:
-        """Count the groups."""
+        """Count all groups, up to a million, for the `totalResults` of a list without a filter."""
         return _rows(tx, caller).count()
 
-    def candidates(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
+    def candidates(self, tx: Transaction, caller: Caller, resource: Compare) -> Sequence[str]:
         """Return the ids that an index has for an equality."""
-        rows, text = _rows(tx, caller), str(wanted.value)
-        if wanted.name == "id":
+        rows, text = _rows(tx, caller), str(resource.value)
+        if resource.name == "id":
             return [text]
-        if wanted.name == "externalId":
+        if resource.name == "externalId":
             found = [rows.external(text)]
-        elif wanted.name == "displayName":
+        elif resource.name == "displayName":
             group = tx.groups.find(text)
             found = [rows.named(text), group.id if group else None]
         else:
@@ -109,12 +113,12 @@ class Groups(Struct, frozen=True):
             found = [each.id for each in tx.groups.direct(uid)] if uid is not None else []
         return [each for each in found if each is not None]
 
-    def filtering(self, tx: Transaction, wanted: Filter) -> Callable[[Resource], bool]:
+    def filtering(self, tx: Transaction, condition: Filter) -> Callable[[Resource], bool]:
         """Return whether the filter holds for a group.
 
         Of the members only those that it names are looked up, once for all groups.
         """
-        members = [each for each in comparisons(wanted) if each.path[0].name == "members"]
+        members = [each for each in comparisons(condition) if each.path[0].name == "members"]
         if any(each.operator != "eq" or each.name != "members.value" for each in members):
             refuse("invalidFilter", "members are compared with eq alone")
         of = {
@@ -125,105 +129,107 @@ class Groups(Struct, frozen=True):
 
         def fits(resource: Resource) -> bool:
             are = [{"value": text} for text, ids in of.items() if resource["id"] in ids]
-            return matches(wanted, {**resource, "members": are})
+            return matches(condition, {**resource, "members": are})
 
         return fits
 
-    def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
+    def creating(self, request: ScimRequest) -> Callable[[Transaction], str]:
         """Read the request; return the work that creates the group and returns the id.
 
         Both raise Refused.
         """
         unread = LeftOut()
-        wanted = self._read(asked.body, unread)
-        adds = _uids(wanted.get("members"), unread)
-        return lambda tx: self._create(tx, asked.caller, wanted, _Members(adds=set(adds)), unread)
+        resource = self._read(request.body, unread)
+        adds = _uids(resource.get("members"), unread)
+        return lambda tx: self._create(
+            tx, request.caller, resource, _Members(adds=set(adds)), unread
+        )
 
-    def replacing(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+    def replacing(self, request: ScimRequest) -> Callable[[Transaction, str], None]:
         """Read the request; return the work that replaces the group (section 3.5.1)."""
         unread = LeftOut()
-        wanted = self._read(asked.body, unread)
-        adds = _uids(wanted.get("members"), unread)
+        resource = self._read(request.body, unread)
+        adds = _uids(resource.get("members"), unread)
 
         def replace_group(tx: Transaction, id: str) -> None:
             members, left = _Members(exact=True, adds=set(adds)), set(unread)
-            before = _rows(tx, asked.caller).find(id)
-            renames = before is not None and _shown_name(before) != wanted.get("displayName")
-            found = self._held(tx, asked, id, members, renames=renames)
-            after = restored(wanted, _described(found), left)
-            group = self._rename(tx, asked.caller, found, after, held=renames)
-            members.write(tx, asked.caller, group, left)
-            self._name(tx, asked.caller, replace(found, group=group), after, left)
+            before = _rows(tx, request.caller).find(id)
+            renames = before is not None and _shown_name(before) != resource.get("displayName")
+            found = self._held(tx, request, id, members, renames=renames)
+            after = restored(resource, _described(found), left)
+            group = self._rename(tx, request.caller, found, after, held=renames)
+            members.write(tx, request.caller, group, left)
+            self._name(tx, request.caller, replace(found, group=group), after, left)
 
         return replace_group
 
-    def patching(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+    def patching(self, request: ScimRequest) -> Callable[[Transaction, str], None]:
         """Read the request; return the work that applies its operations (section 3.5.2)."""
         unread, noted = LeftOut(), _Members()
         others: list[Change] = []
         touched: set[str] = set()
-        for change in read_changes(asked.body, self.schema, unread):
+        for change in read_changes(request.body, self.schema, unread):
             touched.add(change.path.attribute.name)
             if change.path.attribute.name == "members":
-                noted.note(change, unread)
+                noted.add(change, unread)
             else:
                 others.append(change)
         renames = "displayName" in touched
 
         def patch_group(tx: Transaction, id: str) -> None:
             members, left = noted.copy(), set(unread)
-            found = self._held(tx, asked, id, members, renames=renames)
+            found = self._held(tx, request, id, members, renames=renames)
             before, group = _described(found), found.group
             after = apply(before, others, left)
             stays = still_left_out(found.left_out, touched)
             if after != before:
-                group = self._rename(tx, asked.caller, found, after, held=renames)
-            members.write(tx, asked.caller, group, left)
+                group = self._rename(tx, request.caller, found, after, held=renames)
+            members.write(tx, request.caller, group, left)
             if after != before or left or stays != found.left_out:
-                self._name(tx, asked.caller, replace(found, group=group), after, left, stays)
+                self._name(tx, request.caller, replace(found, group=group), after, left, stays)
 
         return patch_group
 
-    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
+    def delete(self, tx: Transaction, request: ScimRequest, id: str) -> None:
         """Delete the group, as the console does. Raises Refused: conflict if it has groups."""
         tx.clients.touch()
-        caller, group = asked.caller, self._held(tx, asked, id, _Members()).group
+        caller, group = request.caller, self._held(tx, request, id, _Members()).group
         call = call_of(caller.services, DELETE_GROUP, caller.actor, caller.now)
         delete_group(tx, replace(call, arguments={"group": group.name}))
 
     def _read(self, body: object, left: LeftOut) -> Resource:
-        wanted = self.schema.read(body, left)
-        short_text(wanted, "displayName")
-        return wanted
+        resource = self.schema.read(body, left)
+        short_text(resource, "displayName")
+        return resource
 
     def _create(
         self,
         tx: Transaction,
         caller: Caller,
-        wanted: Resource,
+        resource: Resource,
         members: "_Members",
         unread: LeftOut,
     ) -> str:
         require(tx, caller.actor, Permission.USERS)
         members.hold(tx, None)
-        left, display = set(unread), short_text(wanted, "displayName")
+        left, display = set(unread), short_text(resource, "displayName")
         _require_free(tx, caller, display)
         group = _create(tx, caller, display)
         members.write(tx, caller, group, left)
-        self._name(tx, caller, ScimGroup(group, "", ""), wanted, left)
+        self._name(tx, caller, ScimGroup(group, "", ""), resource, left)
         return group.id
 
     def _held(
         self,
         tx: Transaction,
-        asked: ScimRequest,
+        request: ScimRequest,
         id: str,
         members: "_Members",
         *,
         renames: bool = False,
     ) -> ScimGroup:
         """Return the group, locked until the commit with the users whose membership changes."""
-        caller = asked.caller
+        caller = request.caller
         if renames:
             # First: apps are judged by the group's name.
             tx.clients.hold_all()
@@ -235,16 +241,16 @@ class Groups(Struct, frozen=True):
         found = _rows(tx, caller).find(id) if tx.groups.hold(found.group) else None
         if found is None:
             raise not_found()
-        if asked.preconditions.match is not None or asked.preconditions.none_match is not None:
+        if request.preconditions.match is not None or request.preconditions.none_match is not None:
             meta = cast("Resource", self._shown(tx, caller, found, MOST_MEMBERS)[0]["meta"])
-            asked.preconditions.check(str(meta["version"]))
+            request.preconditions.check(str(meta["version"]))
         return found
 
     def _rename(
-        self, tx: Transaction, caller: Caller, found: ScimGroup, wanted: Resource, *, held: bool
+        self, tx: Transaction, caller: Caller, found: ScimGroup, resource: Resource, *, held: bool
     ) -> Group:
         """Give the group the name of a changed displayName. `held` is whether its lock is taken."""
-        display = short_text(wanted, "displayName")
+        display = short_text(resource, "displayName")
         if display == _shown_name(found):
             return found.group
         if not held:
@@ -262,13 +268,13 @@ class Groups(Struct, frozen=True):
         tx: Transaction,
         caller: Caller,
         found: ScimGroup,
-        wanted: Resource,
+        resource: Resource,
         left: LeftOut,
         stays: str = "",
     ) -> None:
         """Store the directory's names of the group, and the names of what was left out."""
         rows, group = _rows(tx, caller), found.group
-        name, external = short_text(wanted, "displayName"), external_id(wanted, found, left)
+        name, external = short_text(resource, "displayName"), external_id(resource, found, left)
 
         def write(external: str) -> bool:
             return rows.name(group.id, name, external, left_out=left_out_text(left, stays))
@@ -320,7 +326,7 @@ class _Members(Struct):
         """Return a copy for one run of the transaction."""
         return _Members(self.exact, set(self.adds), set(self.removes))
 
-    def note(self, change: Change, left: LeftOut) -> None:
+    def add(self, change: Change, left: LeftOut) -> None:
         """Add an operation of a PATCH request. Raises Refused."""
         path = change.path
         if path.part is not None or (path.selection is not None and change.operator != "remove"):
@@ -328,17 +334,17 @@ class _Members(Struct):
             left.add(("members",))
             return
         if path.selection is not None:
-            said = _selected(path.selection)
+            selected = _selected(path.selection)
         else:
-            said = _uids(change.value, left)
+            selected = _uids(change.value, left)
         if change.operator == "add":
-            self.adds.update(said)
-            self.removes.difference_update(said)
-        elif change.operator == "remove" and (said or path.selection is not None):
-            self.removes.update(said)
-            self.adds.difference_update(said)
+            self.adds.update(selected)
+            self.removes.difference_update(selected)
+        elif change.operator == "remove" and (selected or path.selection is not None):
+            self.removes.update(selected)
+            self.adds.difference_update(selected)
         else:
-            self.exact, self.adds, self.removes = True, set(said), set()
+            self.exact, self.adds, self.removes = True, set(selected), set()
         if len(self.adds) + len(self.removes) > MOST_MEMBERS:
             refuse("invalidValue", f"one request changes at most {MOST_MEMBERS} members")
 
@@ -361,8 +367,8 @@ class _Members(Struct):
 
         Raises Refused if users with a role are all that it concerns.
         """
-        removes = {uid for uid in self.removes if tx.groups.has(group, uid)}
-        adds = {uid for uid in self.adds if not tx.groups.has(group, uid)}
+        removes = {uid for uid in self.removes if tx.groups.has_member(group, uid)}
+        adds = {uid for uid in self.adds if not tx.groups.has_member(group, uid)}
         protected, changes = None, 0
         for uid in sorted(adds | removes):
             user = tx.users.find_to_change(uid)
@@ -411,8 +417,8 @@ def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
 
 
 def _described(found: ScimGroup) -> Resource:
-    said: Resource = {"displayName": _shown_name(found)}
-    return {**said, "externalId": found.external_id} if found.external_id else said
+    resource: Resource = {"displayName": _shown_name(found)}
+    return {**resource, "externalId": found.external_id} if found.external_id else resource
 
 
 def _shown_name(found: ScimGroup) -> str:

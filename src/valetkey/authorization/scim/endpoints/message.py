@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.scim.endpoints.filter import Filter, parse_filter
 from valetkey.authorization.scim.endpoints.schema import Resource, Schema, refuse
-from valetkey.authorization.scim.rules import Provisioner
+from valetkey.authorization.scim.operations import Provisioner
 from valetkey.authorization.storage.usage import ClientDecisionQueue
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
@@ -61,13 +61,13 @@ class View(Struct, frozen=True):
     only: frozenset[tuple[str, ...]] = frozenset()
     without: frozenset[tuple[str, ...]] = frozenset()
 
-    def shows(self, name: str, *, asked: bool = False) -> bool:
+    def shows(self, name: str, *, is_requested: bool = False) -> bool:
         """Return whether an attribute is returned; `asked` if it is returned only on request."""
-        if self.only or asked:
+        if self.only or is_requested:
             return any(each[0] == name for each in self.only)
         return (name,) not in self.without
 
-    def of(self, resource: Resource) -> Resource:
+    def selected(self, resource: Resource) -> Resource:
         """Return the resource with the selected attributes."""
         found: Resource = {}
         for name, value in resource.items():
@@ -150,16 +150,16 @@ def error(refusal: Refusal, reference: str = "") -> Resource:
     """Return the error message of a refusal."""
     kind = refusal.check.partition(".")
     detail = f"{refusal.description} ({reference})" if reference else refusal.description
-    said: Resource = {
+    members: Resource = {
         "schemas": [f"{_MESSAGES}Error"],
         "status": str(refusal.status or refusal.code.status),
         "detail": detail,
     }
     if kind[0] == "json":
-        said["scimType"] = "invalidSyntax"
+        members["scimType"] = "invalidSyntax"
     elif kind[0] == "scim" and kind[2] in _TYPES:
-        said["scimType"] = kind[2]
-    return said
+        members["scimType"] = kind[2]
+    return members
 
 
 _TYPES = frozenset(
@@ -200,20 +200,20 @@ def version_of(resource: Resource) -> str:
     return etag_of(msgspec.json.encode(kept))
 
 
-def read_view(said: Mapping[str, object], schema: Schema) -> View:
+def read_view(members: Mapping[str, object], schema: Schema) -> View:
     """Return which attributes are selected. Raises Refused; unknown names are ignored."""
     only, without = (
-        _attributes(said.get(name), schema) for name in ("attributes", "excludedattributes")
+        _attributes(members.get(name), schema) for name in ("attributes", "excludedattributes")
     )
-    if said.get("attributes") and said.get("excludedattributes"):
+    if members.get("attributes") and members.get("excludedattributes"):
         refuse("invalidValue", "attributes and excludedAttributes exclude each other")
     # If no name is known, only the id is returned.
-    return View(only or frozenset({("id",)} if said.get("attributes") else ()), without)
+    return View(only or frozenset({("id",)} if members.get("attributes") else ()), without)
 
 
-def read_search(said: Mapping[str, object], schema: Schema) -> Search:
+def read_search(members: Mapping[str, object], schema: Schema) -> Search:
     """Return the query. Raises Refused."""
-    text, by, order = said.get("filter"), said.get("sortby", "id"), said.get("sortorder")
+    text, by, order = members.get("filter"), members.get("sortby", "id"), members.get("sortorder")
     if text is not None and not isinstance(text, str):
         refuse("invalidFilter", "filter must be text")
     found = schema.find(by) if isinstance(by, str) else None
@@ -221,19 +221,19 @@ def read_search(said: Mapping[str, object], schema: Schema) -> Search:
         refuse("invalidValue", "sortBy must be id: other attributes have no order here")
     if order not in (None, "ascending", "descending"):
         refuse("invalidValue", "sortOrder must be ascending or descending")
-    start = max(1, _whole(said, "startindex", 1))
+    start = max(1, _whole(members, "startindex", 1))
     if start > REACH:
         refuse("tooMany", f"startIndex goes up to {REACH}; use a filter")
-    count = min(PAGE, max(0, _whole(said, "count", PAGE)))
-    wanted = parse_filter(text, schema) if text is not None else None
-    return Search(wanted, order == "descending", start, count)
+    count = min(PAGE, max(0, _whole(members, "count", PAGE)))
+    condition = parse_filter(text, schema) if text is not None else None
+    return Search(condition, order == "descending", start, count)
 
 
 def query_of(request: Request) -> Mapping[str, object]:
     """Return the parameters of the URL, by names in lowercase. Raises Refused."""
     form = read_query(request.query)
-    said: dict[str, object] = {name.lower(): form.get(name) for name in form.names}
-    return {name: value for name, value in said.items() if name in _PARAMETERS}
+    members: dict[str, object] = {name.lower(): form.get(name) for name in form.names}
+    return {name: value for name, value in members.items() if name in _PARAMETERS}
 
 
 def search_of(request: Request) -> Mapping[str, object]:
@@ -241,14 +241,14 @@ def search_of(request: Request) -> Mapping[str, object]:
     body = read_json(request.body)
     if not isinstance(body, dict):
         refuse("invalidSyntax", "the body must be a SearchRequest message")
-    said = {name.lower(): value for name, value in cast("Resource", body).items()}
-    return {name: value for name, value in said.items() if name in _PARAMETERS}
+    members = {name.lower(): value for name, value in cast("Resource", body).items()}
+    return {name: value for name, value in members.items() if name in _PARAMETERS}
 
 
-def _attributes(said: object, schema: Schema) -> frozenset[tuple[str, ...]]:
-    if said is None:
+def _attributes(value: object, schema: Schema) -> frozenset[tuple[str, ...]]:
+    if value is None:
         return frozenset()
-    names = said.split(",") if isinstance(said, str) else said
+    names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list):
         refuse("invalidValue", "attributes must be names")
     listed = cast("list[object]", names)
@@ -258,8 +258,8 @@ def _attributes(said: object, schema: Schema) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(each.name for each in path) for path in found if path)
 
 
-def _whole(said: Mapping[str, object], name: str, default: int) -> int:
-    value = said.get(name)
+def _whole(members: Mapping[str, object], name: str, default: int) -> int:
+    value = members.get(name)
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return int(value)
     if value is None:

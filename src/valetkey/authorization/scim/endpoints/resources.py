@@ -33,94 +33,96 @@ Kind = Users | Groups
 """A kind of resource. Its methods run inside a transaction."""
 
 
-async def search(kind: Kind, asked: ScimRequest, wanted: Search) -> Answer:
+async def search(kind: Kind, request: ScimRequest, search: Search) -> Answer:
     """Search resources. Raises Refused (invalidFilter) if no index finds the candidates."""
-    caller, view = asked.caller, asked.view
+    caller, view = request.caller, request.view
 
     def find_page(tx: Transaction) -> Answer:
-        if wanted.filter is not None:
-            found = _filtered(tx, kind, asked, wanted.filter)
-            if wanted.descending:
+        if search.filter is not None:
+            found = _filtered(tx, kind, request, search.filter)
+            if search.descending:
                 found.reverse()
-            shown = found[wanted.start - 1 :][: wanted.count]
-            return listed([view.of(each) for each in shown], len(found), wanted.start)
-        total, offset = kind.count(tx, caller), wanted.start - 1
-        page = kind.page(tx, caller, view, offset, wanted.count, back=wanted.descending)
-        return listed([view.of(each) for each in page], total, wanted.start)
+            shown = found[search.start - 1 :][: search.count]
+            return listed([view.selected(each) for each in shown], len(found), search.start)
+        total, offset = kind.count(tx, caller), search.start - 1
+        page = kind.page(tx, caller, view, offset, search.count, back=search.descending)
+        return listed([view.selected(each) for each in page], total, search.start)
 
     return await caller.services.store.scan(find_page)
 
 
-async def read(kind: Kind, asked: ScimRequest, id: str) -> Answer:
+async def read(kind: Kind, request: ScimRequest, id: str) -> Answer:
     """Read one resource. Raises Refused (404)."""
 
     def read_resource(tx: Transaction) -> Resource | None:
-        return kind.one(tx, asked.caller, id, asked.view)
+        return kind.one(tx, request.caller, id, request.view)
 
-    found = await asked.caller.services.store.read(read_resource)
+    found = await request.caller.services.store.read(read_resource)
     if found is None:
         raise not_found()
-    return _answer(200, found, asked.view)
+    return _answer(200, found, request.view)
 
 
-async def create(kind: Kind, asked: ScimRequest) -> Answer:
+async def create(kind: Kind, request: ScimRequest) -> Answer:
     """Create a resource. Raises Refused."""
     # Read before the transaction, which blocks all other writes.
-    create_in = kind.creating(asked)
+    create_in = kind.creating(request)
 
     def create_resource(tx: Transaction) -> Resource:
-        return _now(tx, kind, asked, create_in(tx))
+        return _now(tx, kind, request, create_in(tx))
 
-    return _answer(201, await _write(asked, create_resource), asked.view)
+    return _answer(201, await _write(request, create_resource), request.view)
 
 
-async def change(kind: Kind, asked: ScimRequest, id: str, *, whole: bool) -> Answer:
+async def change(kind: Kind, request: ScimRequest, id: str, *, whole: bool) -> Answer:
     """Replace a resource (`whole`), or patch it. Raises Refused."""
-    write = kind.replacing(asked) if whole else kind.patching(asked)
+    write = kind.replacing(request) if whole else kind.patching(request)
 
     def change_resource(tx: Transaction) -> Resource:
         write(tx, id)
-        return _now(tx, kind, asked, id)
+        return _now(tx, kind, request, id)
 
-    return _answer(200, await _write(asked, change_resource), asked.view)
+    return _answer(200, await _write(request, change_resource), request.view)
 
 
-async def delete(kind: Kind, asked: ScimRequest, id: str) -> Answer:
+async def delete(kind: Kind, request: ScimRequest, id: str) -> Answer:
     """Delete a resource. Raises Refused."""
-    await _write(asked, lambda tx: kind.delete(tx, asked, id))
+    await _write(request, lambda tx: kind.delete(tx, request, id))
     return Answer(204)
 
 
-async def perform(kind: Kind, method: str, id: str, asked: ScimRequest) -> Answer:
+async def perform(kind: Kind, method: str, id: str, request: ScimRequest) -> Answer:
     """Run one change, from its own request or from a bulk request. Raises Refused."""
     if method == "POST" and not id:
-        return await create(kind, asked)
+        return await create(kind, request)
     if method in {"PUT", "PATCH"} and id:
-        return await change(kind, asked, id, whole=method == "PUT")
+        return await change(kind, request, id, whole=method == "PUT")
     if method == "DELETE" and id:
-        return await delete(kind, asked, id)
+        return await delete(kind, request, id)
     raise Refused.because(ErrorCode.METHOD_NOT_ALLOWED, "this path does not take that method")
 
 
-async def _write(asked: ScimRequest, work: Callable[[Transaction], T]) -> T:
-    caller = asked.caller
+async def _write(request: ScimRequest, work: Callable[[Transaction], T]) -> T:
+    caller = request.caller
     return await caller.services.store.write(work, done_by=caller.actor.done_by)
 
 
-def _filtered(tx: Transaction, kind: Kind, asked: ScimRequest, wanted: Filter) -> list[Resource]:
-    equalities = candidates(wanted, kind.indexed)
+def _filtered(
+    tx: Transaction, kind: Kind, request: ScimRequest, condition: Filter
+) -> list[Resource]:
+    equalities = candidates(condition, kind.indexed)
     if equalities is None:
         names = ", ".join(sorted(kind.indexed))
         refuse("invalidFilter", f"a filter needs an equality with one of: {names}")
-    ids = {one for each in equalities for one in kind.candidates(tx, asked.caller, each)}
+    ids = {one for each in equalities for one in kind.candidates(tx, request.caller, each)}
     if len(ids) > _MOST_FOUND:
         refuse("tooMany", f"more than {_MOST_FOUND} resources have the values of the filter")
-    fits = kind.filtering(tx, wanted)
-    return [each for each in kind.some(tx, asked.caller, asked.view, sorted(ids)) if fits(each)]
+    fits = kind.filtering(tx, condition)
+    return [each for each in kind.some(tx, request.caller, request.view, sorted(ids)) if fits(each)]
 
 
-def _now(tx: Transaction, kind: Kind, asked: ScimRequest, id: str) -> Resource:
-    found = kind.one(tx, asked.caller, id, asked.view)
+def _now(tx: Transaction, kind: Kind, request: ScimRequest, id: str) -> Resource:
+    found = kind.one(tx, request.caller, id, request.view)
     if found is None:
         raise not_found()
     return found
@@ -129,7 +131,7 @@ def _now(tx: Transaction, kind: Kind, asked: ScimRequest, id: str) -> Resource:
 def _answer(status: int, resource: Resource, view: View) -> Answer:
     meta = cast("Mapping[str, str]", resource["meta"])
     headers = {"location": meta["location"], "etag": meta["version"]}
-    return Answer(status, view.of(resource), headers)
+    return Answer(status, view.selected(resource), headers)
 
 
 MOST_OPERATIONS = 100
@@ -165,12 +167,12 @@ class _Progress(Struct):
     errors: int = 0
 
 
-async def run_bulk(asked: ScimRequest, perform: Perform) -> Answer:
+async def run_bulk(request: ScimRequest, perform: Perform) -> Answer:
     """Run the operations in the order of their references. Raises Refused."""
-    operations, most_errors = _read(asked.body)
+    operations, most_errors = _read(request.body)
     progress = _Progress()
     for operation in in_order(operations):
-        await _one(asked, operation, perform, progress)
+        await _one(request, operation, perform, progress)
         if most_errors and progress.errors >= most_errors:
             break
     return Answer(200, {"schemas": [f"{_MESSAGES}BulkResponse"], "Operations": progress.answers})
@@ -206,43 +208,43 @@ def in_order(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 
 async def _one(
-    asked: ScimRequest, operation: Operation, perform: Perform, progress: _Progress
+    request: ScimRequest, operation: Operation, perform: Perform, progress: _Progress
 ) -> None:
-    said: Resource = {"method": operation.method}
+    resource: Resource = {"method": operation.method}
     if operation.bulk_id:
-        said["bulkId"] = operation.bulk_id
+        resource["bulkId"] = operation.bulk_id
     try:
         for needed in sorted(operation.references):
             if needed not in progress.ids:
                 refuse("invalidValue", f"no operation created bulkId:{needed[:80]}")
         plural, _, name = _resolved(operation.path, progress.ids)[1:].partition("/")
-        wanted = (
-            preconditions([operation.version], ()) if operation.version else (asked.preconditions)
+        preconditions_held = (
+            preconditions([operation.version], ()) if operation.version else (request.preconditions)
         )
         body = _replaced(operation.data, progress.ids)
-        one = replace(asked, preconditions=wanted, body=body)
+        one = replace(request, preconditions=preconditions_held, body=body)
         answer = await perform(operation.method, plural, name, one)
-        said["status"] = str(answer.status)
-        location = answer.headers.get("location") or f"{asked.caller.base}/{plural}/{name}"
-        said["location"] = location
+        resource["status"] = str(answer.status)
+        location = answer.headers.get("location") or f"{request.caller.base}/{plural}/{name}"
+        resource["location"] = location
         if "etag" in answer.headers:
-            said["version"] = answer.headers["etag"]
+            resource["version"] = answer.headers["etag"]
         if operation.bulk_id:
             progress.ids[operation.bulk_id] = location.rpartition("/")[2]
     except Refused as refused:
         progress.errors += 1
         status = refused.refusal.status or refused.refusal.code.status
-        said |= {"status": str(status), "response": error(refused.refusal)}
+        resource |= {"status": str(status), "response": error(refused.refusal)}
         if operation.method != "POST":
-            said["location"] = f"{asked.caller.base}{operation.path}"
-    progress.answers.append(said)
+            resource["location"] = f"{request.caller.base}{operation.path}"
+    progress.answers.append(resource)
 
 
 def _read(body: object) -> tuple[Sequence[Operation], int]:
     if not isinstance(body, dict):
         refuse("invalidSyntax", "the body must be a BulkRequest message")
-    said = {name.lower(): value for name, value in cast("Resource", body).items()}
-    schemas, listed = said.get("schemas"), said.get("operations")
+    members = {name.lower(): value for name, value in cast("Resource", body).items()}
+    schemas, listed = members.get("schemas"), members.get("operations")
     if not isinstance(schemas, list) or f"{_MESSAGES}BulkRequest" not in schemas:
         refuse("invalidSyntax", f"schemas must hold {_MESSAGES}BulkRequest")
     if not isinstance(listed, list) or not listed:
@@ -254,7 +256,7 @@ def _read(body: object) -> tuple[Sequence[Operation], int]:
             f"a bulk request takes at most {MOST_OPERATIONS} operations",
             "scim.bulk",
         )
-    most = said.get("failonerrors", 0)
+    most = members.get("failonerrors", 0)
     if not isinstance(most, int) or isinstance(most, bool) or most < 0:
         refuse("invalidValue", "failOnErrors must be a whole number")
     operations = [_operation(each) for each in found]
@@ -264,10 +266,10 @@ def _read(body: object) -> tuple[Sequence[Operation], int]:
     return operations, most
 
 
-def _operation(said: object) -> Operation:
-    if not isinstance(said, dict):
+def _operation(member: object) -> Operation:
+    if not isinstance(member, dict):
         refuse("invalidSyntax", "an operation must be an object")
-    of = {name.lower(): value for name, value in cast("Resource", said).items()}
+    of = {name.lower(): value for name, value in cast("Resource", member).items()}
     texts = [of.get(name, "") for name in ("method", "path", "bulkid", "version")]
     method, path, bulk_id, version = (each if isinstance(each, str) else "\0" for each in texts)
     if "\0" in {method, path, bulk_id, version} or method.upper() not in _METHODS:

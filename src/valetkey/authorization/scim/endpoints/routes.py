@@ -23,7 +23,7 @@ from valetkey.authorization.scim.endpoints.message import (
 from valetkey.authorization.scim.endpoints.resources import Kind
 from valetkey.authorization.scim.endpoints.schema import CORE, GROUP, Resource, user_schema
 from valetkey.authorization.scim.endpoints.users import Users, not_found
-from valetkey.authorization.scim.rules import Provisioner, authenticate
+from valetkey.authorization.scim.operations import Provisioner, authenticate
 from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.storage.usage import ClientDecisionQueue
@@ -135,9 +135,9 @@ class _Scim(Struct, frozen=True):
 
         async def search_resources(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
-            said = search_of(request) if request.method == "POST" else query_of(request)
-            asked = ScimRequest(caller, read_view(said, kind.schema))
-            return await resources.search(kind, asked, read_search(said, kind.schema))
+            members = search_of(request) if request.method == "POST" else query_of(request)
+            scim_request = ScimRequest(caller, read_view(members, kind.schema))
+            return await resources.search(kind, scim_request, read_search(members, kind.schema))
 
         return search_resources
 
@@ -146,28 +146,30 @@ class _Scim(Struct, frozen=True):
 
         async def perform_request(request: Request, caller: Caller) -> Answer:
             kind = _kinds(caller)[plural]
-            wanted = preconditions(
+            preconditions_held = preconditions(
                 request.headers.all("if-match"), request.headers.all("if-none-match")
             )
-            asked = ScimRequest(caller, read_view(query_of(request), kind.schema), wanted)
+            scim_request = ScimRequest(
+                caller, read_view(query_of(request), kind.schema), preconditions_held
+            )
             name = request.arguments.get("id", "")
             if method == "GET":
-                return await resources.read(kind, asked, name)
+                return await resources.read(kind, scim_request, name)
             if method != "DELETE":
-                asked = replace(asked, body=read_json(request.body))
-            return await resources.perform(kind, method, name, asked)
+                scim_request = replace(scim_request, body=read_json(request.body))
+            return await resources.perform(kind, method, name, scim_request)
 
         return perform_request
 
     async def bulk(self, request: Request, caller: Caller) -> Answer:
         """Run a bulk request; each of its operations counts for the rate limit."""
 
-        async def perform(method: str, plural: str, id: str, asked: ScimRequest) -> Answer:
+        async def perform(method: str, plural: str, id: str, request: ScimRequest) -> Answer:
             self._limit(caller)
             found = _kinds(caller).get(plural)
             if found is None:
                 raise not_found()
-            return await resources.perform(found, method, id, asked)
+            return await resources.perform(found, method, id, request)
 
         return await resources.run_bulk(ScimRequest(caller, body=read_json(request.body)), perform)
 

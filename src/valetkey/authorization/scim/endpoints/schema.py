@@ -6,7 +6,7 @@ from typing import NoReturn, cast
 from msgspec import Struct, field
 
 from valetkey.authorization.model.user import Attribute as Declared
-from valetkey.authorization.scim.model import ScimGroup, ScimUser
+from valetkey.authorization.scim.storage import ScimGroup, ScimUser
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
@@ -65,7 +65,7 @@ class Attribute(Struct, frozen=True):
 
     def document(self) -> Resource:
         """Describe the attribute as a schema does (RFC 7643 section 7)."""
-        said: Resource = {
+        resource: Resource = {
             "name": self.name,
             "type": self.type,
             "multiValued": self.multiple,
@@ -77,12 +77,12 @@ class Attribute(Struct, frozen=True):
             "uniqueness": "server" if self.unique else "none",
         }
         if self.parts:
-            said["subAttributes"] = [each.document() for each in self.parts]
+            resource["subAttributes"] = [each.document() for each in self.parts]
         if self.canonical:
-            said["canonicalValues"] = list(self.canonical)
+            resource["canonicalValues"] = list(self.canonical)
         if self.references:
-            said["referenceTypes"] = list(self.references)
-        return said
+            resource["referenceTypes"] = list(self.references)
+        return resource
 
 
 class Schema(Struct, frozen=True):
@@ -211,9 +211,9 @@ def conflict(detail: str) -> NoReturn:
     raise Refused.because(ErrorCode.CONFLICT, detail, "scim.uniqueness")
 
 
-def short_text(wanted: Resource, name: str) -> str:
+def short_text(resource: Resource, name: str) -> str:
     """Return the text of an attribute that identifies a resource. Raises Refused."""
-    text = str(wanted.get(name, ""))
+    text = str(resource.get(name, ""))
     if not text:
         refuse("invalidValue", f"{name} is required")
     if not is_short(text):
@@ -284,8 +284,8 @@ def _boolean(name: str, value: object) -> bool | None:
         if isinstance(value, list):
             inside = cast("list[object]", value)
         else:
-            said = cast("Resource", value).items()
-            inside = [each for part, each in said if part.lower() in {"value", name.lower()}]
+            members = cast("Resource", value).items()
+            inside = [each for part, each in members if part.lower() in {"value", name.lower()}]
         if len(inside) != 1:
             return None
         value = inside[0]
@@ -299,10 +299,10 @@ def _is_primary(value: object) -> bool:
 
 
 def _read_parts(
-    parts: Sequence[Attribute], said: Resource, left: LeftOut, path: tuple[str, ...]
+    parts: Sequence[Attribute], resource: Resource, left: LeftOut, path: tuple[str, ...]
 ) -> Resource:
     found: Resource = {}
-    for name, value in said.items():
+    for name, value in resource.items():
         attribute = _named(parts, name)
         if attribute is None or attribute.read_only:
             continue
@@ -485,9 +485,9 @@ def still_left_out(text: str, touched: Collection[str]) -> str:
     return ", ".join(name for name in _names(text) if name.partition(".")[0] not in touched)
 
 
-def restored(wanted: Resource, before: Resource, left: LeftOut) -> Resource:
+def restored(resource: Resource, before: Resource, left: LeftOut) -> Resource:
     """Return the resource with the values from before in place of those that were left out."""
-    after = dict(wanted)
+    after = dict(resource)
     for name, *part in left:
         old = before.get(name)
         if isinstance(old, dict) and part:
@@ -499,9 +499,9 @@ def restored(wanted: Resource, before: Resource, left: LeftOut) -> Resource:
     return after
 
 
-def external_id(wanted: Resource, found: ScimUser | ScimGroup, left: LeftOut) -> str:
+def external_id(resource: Resource, found: ScimUser | ScimGroup, left: LeftOut) -> str:
     """Return the `externalId`; the one before if it cannot be kept."""
-    text = str(wanted.get("externalId", ""))
+    text = str(resource.get("externalId", ""))
     if is_short(text):
         return text
     left.add(("externalId",))

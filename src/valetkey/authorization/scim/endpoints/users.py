@@ -44,8 +44,7 @@ from valetkey.authorization.scim.endpoints.schema import (
     short_text,
     still_left_out,
 )
-from valetkey.authorization.scim.model import ScimUser, ScimValuesIgnored
-from valetkey.authorization.scim.storage import ScimUsers, scim_users
+from valetkey.authorization.scim.storage import ScimUser, ScimUsers, ScimValuesIgnored, scim_users
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -92,7 +91,7 @@ class Users(Struct, frozen=True):
     indexed: frozenset[str] = frozenset({"id", "userName", "externalId", "emails.value"})
 
     def one(self, tx: Transaction, caller: Caller, id: str, view: View) -> Resource | None:
-        """Return the user with this id."""
+        """Return a user with what the caller's directory stored of it."""
         uid = uid_of(id)
         found = None if uid is None else _rows(tx, caller).find(uid)
         return None if found is None else self._shown(tx, caller, found, view)
@@ -113,17 +112,17 @@ class Users(Struct, frozen=True):
         return [self._shown(tx, caller, each, view) for each in found]
 
     def count(self, tx: Transaction, caller: Caller) -> int:
-        """Count the users."""
+        """Count all users, up to a million, for the `totalResults` of a list without a filter."""
         return _rows(tx, caller).count()
 
-    def candidates(self, tx: Transaction, caller: Caller, wanted: Compare) -> Sequence[str]:
+    def candidates(self, tx: Transaction, caller: Caller, resource: Compare) -> Sequence[str]:
         """Return the ids that an index has for an equality."""
-        rows, text = _rows(tx, caller), str(wanted.value)
-        if wanted.name == "id":
+        rows, text = _rows(tx, caller), str(resource.value)
+        if resource.name == "id":
             return [text]
-        if wanted.name == "externalId":
+        if resource.name == "externalId":
             found = [rows.external(text)]
-        elif wanted.name == "userName":
+        elif resource.name == "userName":
             user = tx.users.find_by_name(text)
             found = [rows.named(text), user.uid if user else None]
         else:
@@ -131,7 +130,7 @@ class Users(Struct, frozen=True):
             found = [user.uid if user else None]
         return [str(uid) for uid in found if uid is not None]
 
-    def filtering(self, tx: Transaction, wanted: Filter) -> Callable[[Resource], bool]:
+    def filtering(self, tx: Transaction, condition: Filter) -> Callable[[Resource], bool]:
         """Return whether the filter holds for a user, who is found by email as a `userName` too.
 
         A directory whose user names are email addresses thus finds accounts that it did not create.
@@ -144,56 +143,56 @@ class Users(Struct, frozen=True):
             lettered = ({**each, "value": shown_email(str(each["value"]))} for each in emails)
             emails = [*emails, *(each for each in lettered if each not in emails)]
             names = [resource["userName"], *(each["value"] for each in emails)]
-            return matches(wanted, {**resource, "userName": names, "emails": emails})
+            return matches(condition, {**resource, "userName": names, "emails": emails})
 
         return fits
 
-    def creating(self, asked: ScimRequest) -> Callable[[Transaction], str]:
+    def creating(self, request: ScimRequest) -> Callable[[Transaction], str]:
         """Read the request; return the work that creates the user and returns the id.
 
         Both raise Refused.
         """
-        sent = self._read(asked.body)
-        return lambda tx: self._create(tx, asked.caller, sent)
+        sent = self._read(request.body)
+        return lambda tx: self._create(tx, request.caller, sent)
 
-    def replacing(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+    def replacing(self, request: ScimRequest) -> Callable[[Transaction, str], None]:
         """Read the request; return the work that replaces the user (section 3.5.1)."""
-        sent = self._read(asked.body)
+        sent = self._read(request.body)
 
         def replace_user(tx: Transaction, id: str) -> None:
-            found = self._held(tx, asked, id)
+            found = self._held(tx, request, id)
             left = set(sent.left)
-            wanted = restored(sent.resource, self._described(found), left)
+            resource = restored(sent.resource, self._described(found), left)
             extends = EXTENSION in sent.resource
-            self._save(tx, asked.caller, found, replace(sent, resource=wanted), left, extends)
+            self._save(tx, request.caller, found, replace(sent, resource=resource), left, extends)
 
         return replace_user
 
-    def patching(self, asked: ScimRequest) -> Callable[[Transaction, str], None]:
+    def patching(self, request: ScimRequest) -> Callable[[Transaction, str], None]:
         """Read the request; return the work that applies its operations (section 3.5.2)."""
         unread = LeftOut()
-        changes = read_changes(asked.body, self.schema, unread)
+        changes = read_changes(request.body, self.schema, unread)
         touched = {left_name(each.path.where).partition(".")[0] for each in changes}
 
         def patch_user(tx: Transaction, id: str) -> None:
-            found = self._held(tx, asked, id)
+            found = self._held(tx, request, id)
             left = set(unread)
             before = self._described(found)
             after = apply(before, changes, left)
             stays = still_left_out(found.left_out, touched)
             if after != before or left or stays != found.left_out:
-                self._save(tx, asked.caller, found, Sent(after), left, True, stays)
+                self._save(tx, request.caller, found, Sent(after), left, True, stays)
 
         return patch_user
 
-    def delete(self, tx: Transaction, asked: ScimRequest, id: str) -> None:
+    def delete(self, tx: Transaction, request: ScimRequest, id: str) -> None:
         """Delete the account, as the console does. Raises Refused."""
-        user = self._held(tx, asked, id).user
-        asked.caller.services.removal.remove(tx, user, asked.caller.now)
+        user = self._held(tx, request, id).user
+        request.caller.services.removal.remove(tx, user, request.caller.now)
 
-    def _held(self, tx: Transaction, asked: ScimRequest, id: str) -> ScimUser:
+    def _held(self, tx: Transaction, request: ScimRequest, id: str) -> ScimUser:
         """Return the user, locked until the commit, whom the caller may change."""
-        caller = asked.caller
+        caller = request.caller
         uid = uid_of(id)
         if uid is None:
             raise not_found()
@@ -205,19 +204,19 @@ class Users(Struct, frozen=True):
         if found is None:
             raise not_found()
         meta = cast("Resource", self._shown(tx, caller, found, View())["meta"])
-        asked.preconditions.check(str(meta["version"]))
+        request.preconditions.check(str(meta["version"]))
         return found
 
     def _read(self, body: object) -> "Sent":
         left = LeftOut()
-        wanted = self.schema.read(body, left)
-        short_text(wanted, "userName")
-        return Sent(wanted, _formatted(body), frozenset(left))
+        resource = self.schema.read(body, left)
+        short_text(resource, "userName")
+        return Sent(resource, _formatted(body), frozenset(left))
 
     def _create(self, tx: Transaction, caller: Caller, sent: "Sent") -> str:
         require(tx, caller.actor, Permission.USERS)
-        wanted, left = sent.resource, set(sent.left)
-        user_name = short_text(wanted, "userName")
+        resource, left = sent.resource, set(sent.left)
+        user_name = short_text(resource, "userName")
         if _rows(tx, caller).named(user_name) is not None:
             conflict("another user has this userName")
         record = _record(sent, user_name if "@" in user_name else "", None, left)
@@ -227,10 +226,10 @@ class Users(Struct, frozen=True):
         user = _made(caller.services.accounts.register(tx, record, caller.now))
         # Before rows are changed, as decision 0015 orders locks.
         tx.users.hold_alone(user.uid)
-        self._extend(tx, caller, user, wanted, left)
-        if wanted.get("active") is False:
+        self._extend(tx, caller, user, resource, left)
+        if resource.get("active") is False:
             caller.services.accounts.disable(tx, user, caller.now, caller.actor.credential_id)
-        self._name(tx, caller, ScimUser(user, "", ""), wanted, left)
+        self._name(tx, caller, ScimUser(user, "", ""), resource, left)
         return str(user.uid)
 
     def _save(
@@ -243,35 +242,35 @@ class Users(Struct, frozen=True):
         extends: bool,
         stays: str = "",
     ) -> None:
-        accounts, user, wanted = caller.services.accounts, found.user, sent.resource
-        user_name = short_text(wanted, "userName")
+        accounts, user, resource = caller.services.accounts, found.user, sent.resource
+        user_name = short_text(resource, "userName")
         username = _renamed(tx, caller, found, user_name)
         record = replace(_record(sent, user.email, user, left), username=username)
         changed = _changed(tx, caller, user, record, left)
         if extends:
-            self._extend(tx, caller, changed, wanted, left)
-        if wanted.get("active") is False:
+            self._extend(tx, caller, changed, resource, left)
+        if resource.get("active") is False:
             accounts.disable(tx, changed, caller.now, caller.actor.credential_id)
-        elif wanted.get("active") is True:
+        elif resource.get("active") is True:
             # An account that an administrator disabled stays so; the response says it.
             accounts.enable(tx, changed, caller.now, caller.actor.credential_id)
-        self._name(tx, caller, found, wanted, left, stays)
+        self._name(tx, caller, found, resource, left, stays)
 
     def _extend(
-        self, tx: Transaction, caller: Caller, user: User, wanted: Resource, left: LeftOut
+        self, tx: Transaction, caller: Caller, user: User, resource: Resource, left: LeftOut
     ) -> None:
         """Change the declared attributes, without the values that their schemas do not allow."""
         names = [each.name for each in self.schema.extensions.get(EXTENSION, ())]
         if not names:
             return
-        said = cast("Resource", wanted.get(EXTENSION, {}))
+        members = cast("Resource", resource.get(EXTENSION, {}))
         declared = tx.attributes()
         kept: Resource = {}
         values = user.attributes
         for name in names:
-            after = merged_attributes(declared, values, {name: said.get(name)})
+            after = merged_attributes(declared, values, {name: members.get(name)})
             if isinstance(after, UserAttributes):
-                values, kept[name] = after, said.get(name)
+                values, kept[name] = after, members.get(name)
             else:
                 left.add((EXTENSION, name))
         change_attributes(tx, user, kept, caller.now)
@@ -281,14 +280,14 @@ class Users(Struct, frozen=True):
         tx: Transaction,
         caller: Caller,
         found: ScimUser,
-        wanted: Resource,
+        resource: Resource,
         left: LeftOut,
         stays: str = "",
     ) -> None:
         """Store the directory's names of the user, and the names of what was left out."""
         uid, rows = found.user.uid, _rows(tx, caller)
-        name, external = short_text(wanted, "userName"), external_id(wanted, found, left)
-        marks = msgspec.json.encode(_marks(wanted)).decode()
+        name, external = short_text(resource, "userName"), external_id(resource, found, left)
+        marks = msgspec.json.encode(_marks(resource)).decode()
 
         def write(external: str) -> bool:
             text = left_out_text(left, stays)
@@ -307,7 +306,7 @@ class Users(Struct, frozen=True):
     def _shown(self, tx: Transaction, caller: Caller, found: ScimUser, view: View) -> Resource:
         user = found.user
         resource = {"schemas": [self.schema.urn], "id": str(user.uid), **self._described(found)}
-        if view.shows("groups", asked=True):
+        if view.shows("groups", is_requested=True):
             resource["groups"] = [
                 {
                     "value": each.id,
@@ -338,7 +337,7 @@ def _rows(tx: Transaction, caller: Caller) -> ScimUsers:
 
 def _described(found: ScimUser) -> Resource:
     user, claims = found.user, found.user.claims
-    said: Resource = {
+    resource: Resource = {
         "userName": found.user_name or user.username,
         "externalId": found.external_id,
         "name": _kept({name: getattr(claims, ours) for name, ours in _NAMES.items()}),
@@ -348,27 +347,27 @@ def _described(found: ScimUser) -> Resource:
     address = _kept({name: getattr(claims.address, ours) for name, ours in _ADDRESS.items()})
     marks = _MARKS.decode(found.marks)
     if user.email:
-        said["emails"] = [{"value": user.email, **_USUAL, **marks.get("emails", {})}]
+        resource["emails"] = [{"value": user.email, **_USUAL, **marks.get("emails", {})}]
     if claims.phone_number:
         phone: Resource = {"value": claims.phone_number}
-        said["phoneNumbers"] = [{**phone, **_USUAL, **marks.get("phoneNumbers", {})}]
+        resource["phoneNumbers"] = [{**phone, **_USUAL, **marks.get("phoneNumbers", {})}]
     if address:
-        said["addresses"] = [{**address, **_USUAL, **marks.get("addresses", {})}]
-    return {**_kept(said), "active": user.disabled_at is None}
+        resource["addresses"] = [{**address, **_USUAL, **marks.get("addresses", {})}]
+    return {**_kept(resource), "active": user.disabled_at is None}
 
 
-def _kept(said: Mapping[str, object]) -> Resource:
-    return {name: value for name, value in said.items() if value}
+def _kept(members: Mapping[str, object]) -> Resource:
+    return {name: value for name, value in members.items() if value}
 
 
-def _marks(wanted: Resource) -> Mapping[str, Resource]:
+def _marks(resource: Resource) -> Mapping[str, Resource]:
     """Return `type` and `primary` of each value that is kept, where they are not the usual ones."""
     found: dict[str, Resource] = {}
     for name in _SEVERAL:
-        main = _main(wanted, name)
-        said = {part: main[part] for part in _USUAL if main.get(part) not in {None, _USUAL[part]}}
-        if said:
-            found[name] = said
+        main = _main(resource, name)
+        marks = {part: main[part] for part in _USUAL if main.get(part) not in {None, _USUAL[part]}}
+        if marks:
+            found[name] = marks
     return found
 
 
@@ -377,16 +376,16 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
 
     `email` is used if the directory gives none.
     """
-    wanted = sent.resource
-    name = cast("Resource", wanted.get("name", {}))
-    address = _main(wanted, "addresses")
+    resource = sent.resource
+    name = cast("Resource", resource.get("name", {}))
+    address = _main(resource, "addresses")
     old = before.claims if before is not None else StandardClaims.NOTHING
-    phone = _usable(wanted, "phoneNumbers", _is_phone_number, left)
+    phone = _usable(resource, "phoneNumbers", _is_phone_number, left)
     if phone is None:
         phone = old.phone_number
     claims = replace(
         old,
-        **{ours: str(wanted.get(each, "")) for each, ours in _CLAIMS.items()},
+        **{ours: str(resource.get(each, "")) for each, ours in _CLAIMS.items()},
         **{ours: str(name.get(each, "")) for each, ours in _NAMES.items()},
         phone_number=phone,
         phone_number_verified=old.phone_number_verified and phone == old.phone_number,
@@ -401,41 +400,41 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
             )
         else:
             claims = replace(claims, **{first: getattr(old, first)})
-    given = str(wanted.get("displayName", ""))
+    given = str(resource.get("displayName", ""))
     full = given or sent.formatted
     if not _is_name(full):
         left.add(("displayName",))
         full = sent.formatted if _is_name(sent.formatted) else ""
         full = full or (before.name if before is not None else "")
-    email = _address(_usable(wanted, "emails", _is_email, left) or email, wanted, before)
+    email = _address(_usable(resource, "emails", _is_email, left) or email, resource, before)
     is_same = before is not None and fold(email) == fold(before.email)
     verified = before is None or (is_same and before.email_verified_at is not None)
     return UserRecord("", email, full, claims=claims, email_verified=verified)
 
 
-def _address(email: str, wanted: Resource, before: User | None) -> str:
+def _address(email: str, resource: Resource, before: User | None) -> str:
     """Return the email address, which is never that of a deleted user.
 
     Such a user is inactive, and keeps the address from before until it is restored.
     """
     if not is_tombstone(email):
         return email
-    inactive = wanted.get("active") is False
+    inactive = resource.get("active") is False
     if before is None:
         return without_tombstone(email) if inactive else email
-    inactive = inactive or (before.disabled_at is not None and wanted.get("active") is not True)
+    inactive = inactive or (before.disabled_at is not None and resource.get("active") is not True)
     is_own = fold(without_tombstone(email)) == fold(before.email)
     return before.email if inactive or is_own else email
 
 
 def _usable(
-    wanted: Resource, name: str, is_usable: Callable[[str], bool], left: LeftOut
+    resource: Resource, name: str, is_usable: Callable[[str], bool], left: LeftOut
 ) -> str | None:
     """Return the first value that can be kept, primary ones first; "" for none, None if unusable.
 
     Says in `left` that the one that counts was not kept.
     """
-    texts = [str(each["value"]) for each in _ordered(wanted, name) if each.get("value")]
+    texts = [str(each["value"]) for each in _ordered(resource, name) if each.get("value")]
     if name == "phoneNumbers":
         texts = [_PHONE_SIGNS.sub("", each) for each in texts]
     found = next((each for each in texts if is_usable(each)), None)
@@ -463,15 +462,15 @@ def _formatted(body: object) -> str:
     return full if isinstance(full, str) else ""
 
 
-def _ordered(wanted: Resource, name: str) -> Sequence[Resource]:
+def _ordered(resource: Resource, name: str) -> Sequence[Resource]:
     """Return the values of an attribute, primary ones first: the first is the one that counts."""
-    values = cast("list[Resource]", wanted.get(name) or [])
+    values = cast("list[Resource]", resource.get(name) or [])
     return sorted(values, key=lambda each: each.get("primary") is not True)
 
 
-def _main(wanted: Resource, name: str) -> Resource:
+def _main(resource: Resource, name: str) -> Resource:
     """Return the value that is kept: the primary one, otherwise the first."""
-    values = _ordered(wanted, name)
+    values = _ordered(resource, name)
     return values[0] if values else {}
 
 

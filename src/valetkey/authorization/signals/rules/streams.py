@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import Uid, uid_of
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.protocol.register.openid_rules import fetch_fault
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
@@ -42,7 +43,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.fetch.address import Network
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, later
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
@@ -53,6 +54,16 @@ _ID = 16
 _HEADER = re.compile(r"[!-~](?:[ -~]{0,1998}[!-~])?")
 _EMAIL_SCOPE = "email"
 _CLEARED = 100_000
+
+
+class InvalidStream(Refused):
+    """A choice about a stream is invalid; `fault` names the member as SSF does."""
+
+    def __init__(self, fault: MetadataError) -> None:
+        """Refuse because of this fault."""
+        text = f"{fault.field} must be {fault.detail}"
+        super().__init__(Refusal(ErrorCode.INVALID_REQUEST, text, "signals.invalid"))
+        self.fault = fault
 
 
 class StreamDelivery(Struct, frozen=True):
@@ -80,22 +91,24 @@ class StreamChanges(Struct, frozen=True):
     sealer: Sealer
 
     def create(
-        self, tx: Transaction, client: Client, wanted: StreamChoices, entropy: bytes, now: Instant
+        self, tx: Transaction, client: Client, choices: StreamChoices, entropy: bytes, now: Instant
     ) -> SignalStream:
         """Create a stream. Refused: invalid; too many."""
         stream_id = fresh_id("ss", lambda size: entropy[:size])
-        legacy = wanted.delivery.method == LEGACY_PUSH
-        chosen = wanted.subject_format or (SubjectFormat.EMAIL if legacy else SubjectFormat.ISS_SUB)
+        legacy = choices.delivery.method == LEGACY_PUSH
+        chosen = choices.subject_format or (
+            SubjectFormat.EMAIL if legacy else SubjectFormat.ISS_SUB
+        )
         stream = SignalStream(
             id=stream_id,
             client_id=client.id,
             profile=StreamProfile.SSE if legacy else StreamProfile.SSF,
-            audience=wanted.audience if legacy and wanted.audience else (client.id,),
-            method=wanted.delivery.method,
-            url=wanted.delivery.url,
-            sealed=self._sealed(stream_id, wanted.delivery, entropy),
-            events=wanted.events,
-            description=wanted.description,
+            audience=choices.audience if legacy and choices.audience else (client.id,),
+            method=choices.delivery.method,
+            url=choices.delivery.url,
+            sealed=self._sealed(stream_id, choices.delivery, entropy),
+            events=choices.events,
+            description=choices.description,
             subject_format=chosen,
             status=StreamStatus.ENABLED,
             reason="",
@@ -126,22 +139,22 @@ class StreamChanges(Struct, frozen=True):
         tx: Transaction,
         stream: SignalStream,
         client: Client,
-        wanted: StreamChoices,
+        choices: StreamChoices,
         entropy: bytes,
         now: Instant,
     ) -> SignalStream:
         """Change what is chosen; what waits is sent to the new address. Refused: invalid."""
-        method = wanted.delivery.method
+        method = choices.delivery.method
         if (method == LEGACY_PUSH) != (stream.profile is StreamProfile.SSE):
             raise _invalid("delivery.method", "the method of the same profile as before")
         changed = replace(
             stream,
             method=method,
-            url=wanted.delivery.url,
-            sealed=self._kept(stream, wanted.delivery, entropy),
-            events=wanted.events,
-            description=wanted.description,
-            subject_format=wanted.subject_format or stream.subject_format,
+            url=choices.delivery.url,
+            sealed=self._kept(stream, choices.delivery, entropy),
+            events=choices.events,
+            description=choices.description,
+            subject_format=choices.subject_format or stream.subject_format,
         )
         self._check(changed, client)
         names = tuple(
@@ -150,8 +163,10 @@ class StreamChanges(Struct, frozen=True):
             if getattr(changed, name) != getattr(stream, name)
         )
         if names and SignalStreams.of(tx).change(changed):
-            said = tuple("authorization_header" if each == "sealed" else each for each in names)
-            tx.events.add(SignalStreamChanged(stream.id, stream.client_id, said), now)
+            names_shown = tuple(
+                "authorization_header" if each == "sealed" else each for each in names
+            )
+            tx.events.add(SignalStreamChanged(stream.id, stream.client_id, names_shown), now)
         return changed
 
     def authorization(self, stream: SignalStream) -> str | None:
@@ -181,11 +196,13 @@ class StreamChanges(Struct, frozen=True):
         if stream.method not in {PUSH, POLL, LEGACY_PUSH}:
             raise _invalid("delivery.method", f"one of {PUSH}, {POLL}")
         if not stream.is_push and (stream.url or stream.sealed):
-            raise _invalid("delivery", "only a method: a polled stream has no address of yours")
+            right = "only a method: a polled stream has no address of yours"
+            raise InvalidStream(MetadataError("delivery", right, "stream.polled"))
         if stream.is_push and (fault := fetch_fault(stream.url, self.allowed)):
             raise _invalid("delivery.endpoint_url", fault)
         if stream.subject_format is SubjectFormat.EMAIL and _EMAIL_SCOPE not in client.scope:
-            raise _invalid("format", "a format without the address: the scope email is missing")
+            right = "a format without the address: the scope email is missing"
+            raise InvalidStream(MetadataError("format", right, "stream.email"))
 
 
 def set_status(
@@ -215,8 +232,8 @@ def set_status(
     if status is not stream.status:
         tx.events.add(SignalStreamUpdated(stream.id, stream.client_id, status.value), now)
         if not by_receiver:
-            said = {"status": status.value} | ({"reason": reason} if reason else {})
-            _control(tx, stream.id, STREAM_UPDATED, said, entropy, now)
+            members = {"status": status.value} | ({"reason": reason} if reason else {})
+            _control(tx, stream.id, STREAM_UPDATED, members, entropy, now)
     return True
 
 
@@ -241,8 +258,8 @@ def verify(
             "signals.verification",
             retry_after=VERIFY_EVERY,
         )
-    said = {} if state is None else {"state": state}
-    _control(tx, stream.id, VERIFICATION, said, entropy, now)
+    members = {} if state is None else {"state": state}
+    _control(tx, stream.id, VERIFICATION, members, entropy, now)
     tx.events.add(SignalStreamVerified(stream.id, stream.client_id), now)
 
 
@@ -317,9 +334,9 @@ def members_of(value: object) -> Mapping[str, object] | None:
     return cast("dict[str, object]", value) if isinstance(value, dict) else None
 
 
-def read_subject(said: object) -> Mapping[str, object]:
+def read_subject(member: object) -> Mapping[str, object]:
     """Return a subject, simple or complex. Refused: not one."""
-    subject = members_of(said)
+    subject = members_of(member)
     if subject is None:
         raise _invalid("subject", "a subject identifier")
     kind = subject.get("format")
@@ -360,17 +377,17 @@ def _control(
     tx: Transaction,
     stream_id: str,
     kind: str,
-    said: Mapping[str, object],
+    members: Mapping[str, object],
     entropy: bytes,
     now: Instant,
 ) -> None:
     token_id = fresh_id("st", lambda size: entropy[-size:])
-    facts = msgspec.json.encode(TokenFacts(said)).decode()
+    facts = msgspec.json.encode(TokenFacts(members)).decode()
     SignalQueue.of(tx).append(stream_id, token_id, kind, "", facts, now)
 
 
 def _invalid(field: str, right: str) -> Refused:
-    return Refused.because(ErrorCode.INVALID_REQUEST, f"{field} must be {right}", "signals.invalid")
+    return InvalidStream(MetadataError(field, right))
 
 
 def _conflict(description: str, check: str) -> Refused:

@@ -127,12 +127,12 @@ def _queue(
         "reason_admin": {"en": _reason(event)},
     }
     for stream in streams:
-        said = dict(members)
+        claims = dict(members)
         if one.claims:
-            said["claims"] = _shown(db, stream, user, one.claims)
-            if not said["claims"]:
+            claims["claims"] = _shown(db, stream, user, one.claims)
+            if not claims["claims"]:
                 continue
-        facts = TokenFacts(said, uid, "" if user is None else user.email, one.session_id)
+        facts = TokenFacts(claims, uid, "" if user is None else user.email, one.session_id)
         SignalQueue(db).append(
             stream.id,
             f"{event.id}.{number}.{stream.id}",

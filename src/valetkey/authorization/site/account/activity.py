@@ -60,8 +60,8 @@ class ListedEvents(Struct, frozen=True):
 
     def text(self, name: str, because: str = "") -> str:
         """Return what is said about an event that happened for this reason."""
-        told = self.texts[name]
-        return told.by_reason.get(because, told.text)
+        sentence = self.texts[name]
+        return sentence.by_reason.get(because, sentence.text)
 
 
 class ActivityLine(Struct, frozen=True):
@@ -100,7 +100,7 @@ class _EventData(msgspec.Struct):
     session_id: str = ""
 
 
-class Activity(Struct, frozen=True):
+class AccountActivity(Struct, frozen=True):
     """List what happened to an account."""
 
     store: Store
@@ -120,9 +120,9 @@ class Activity(Struct, frozen=True):
         found = await self.store.scan(lambda tx: _read(tx, uid, at, place, names))
         last = found[SHOWN - 1].event if len(found) > SHOWN else None
         more = f"{last.at}.{last.id}" if last else ""
-        said = {} if kind is None else {"kind": kind.value}
+        parameters = {} if kind is None else {"kind": kind.value}
         lines = tuple(each.line(self.listed, request.now) for each in found[:SHOWN])
-        pages = pages_beside(ACTIVITY, said, request.query, more, name="before")
+        pages = pages_beside(ACTIVITY, parameters, request.query, more, name="before")
         return Show(ActivityPage(lines, pages, kind=kind))
 
 
@@ -130,7 +130,7 @@ class ActivityEntry(Struct, frozen=True):
     """An event with the app and the session that it names."""
 
     event: EventRecord
-    said: _EventData
+    data: _EventData
     app: str
     session: Session | None
 
@@ -144,7 +144,7 @@ class ActivityEntry(Struct, frozen=True):
         if origin is not None:
             browser, system = origin.browser, origin.system
         return ActivityLine(
-            text=listed.text(event.name, self.said.because),
+            text=listed.text(event.name, self.data.because),
             when=When(event.at, now),
             app=self.app,
             browser=browser,
@@ -179,9 +179,9 @@ def _entries(
     return [
         ActivityEntry(
             event,
-            said := _event_data(event),
+            data := _event_data(event),
             names.get(event.client_id or "") or event.client_id or "",
-            sessions.get(said.session_id),
+            sessions.get(data.session_id),
         )
         for event in events
     ]

@@ -215,12 +215,14 @@ def _line(
         for text in described(permissions, apis, scopes)
         if text.sentence
     ]
-    told = [PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims]
+    shared = [
+        PermissionLine(words, Used.TOLD) for n, words in CLAIM_WORDS.items() if n in app.claims
+    ]
     own = [line for line in lines if not line.api]
     # Two scopes may have the same sentence: the first is shown.
     first = {
         (line.api, line.sentence): line
-        for line in reversed([*own, *told, *(line for line in lines if line.api)])
+        for line in reversed([*own, *shared, *(line for line in lines if line.api)])
     }
     return AppLine(
         client_id=app.client.id,

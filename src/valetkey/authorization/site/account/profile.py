@@ -188,8 +188,8 @@ class ProfilePages(Struct, frozen=True):
         overtaken = wrong is not None and wrong.is_stale
         stored = {}
         if overtaken:
-            said = normalized(typed)
-            stored = {name: text for name, text in profile_of(user).items() if text != said[name]}
+            values = normalized(typed)
+            stored = {name: text for name, text in profile_of(user).items() if text != values[name]}
         context = ProfilePage(
             action=PROFILE,
             mark=profile_version(user, self.browsers.keyring.fingerprint_key),

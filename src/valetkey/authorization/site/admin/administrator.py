@@ -89,7 +89,7 @@ def enter(
     tx.administrations.enter(
         Administration(
             session_id=session_id,
-            fingerprint=key.of(PURPOSE, cookie.reveal()),
+            fingerprint=key.fingerprint(PURPOSE, cookie.reveal()),
             entered_at=now,
             last_seen_at=now,
             expires_at=later(now, settings.lifetime),
@@ -107,7 +107,7 @@ def find_entered(
 ) -> Administration | None:
     """Return the admin session of this session and cookie unless it expired."""
     entry = tx.administrations.find(session_id) if cookie else None
-    if entry is None or not same(entry.fingerprint, key.of(PURPOSE, cookie)):
+    if entry is None or not same(entry.fingerprint, key.fingerprint(PURPOSE, cookie)):
         return None
     # Both lifetimes by the current settings: a shorter one applies at once.
     if not is_live(entry.entered_at, later(entry.entered_at, settings.lifetime), now):
@@ -170,19 +170,19 @@ def administrator_for(
     """
 
     async def requirement(visit: PageVisit) -> AdminRequest:
-        browsers, asked = visit.browsers, visit.request
-        found = await browsers.signed_in(asked, polled=polled)
+        browsers, signed_in = visit.browsers, visit.request
+        found = await browsers.signed_in(signed_in, polled=polled)
         if found is not None and not (
-            found.user.role and permissions_of(found.user.role).allow(permission(asked))
+            found.user.role and permissions_of(found.user.role).allow(permission(signed_in))
         ):
             raise page_not_found()
         request = signed_in_request(visit, found)
         headers = await _enter(browsers, request, polled=polled)
-        to = returns_to(asked)
+        to = returns_to(signed_in)
         if to is not None:
             await require_confirmed(browsers, request, to)
         return AdminRequest(
-            asked,
+            signed_in,
             request.browser,
             request.csrf,
             (*request.headers, *headers),

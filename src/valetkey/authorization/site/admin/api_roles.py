@@ -31,8 +31,8 @@ from valetkey.authorization.site.admin.object_page import (
     Related,
 )
 from valetkey.authorization.site.admin.objects import (
-    Act,
     Line,
+    LineButton,
     code,
     text,
     words,
@@ -80,7 +80,7 @@ def roles_part(
                 for name in by
                 if name != own
             ),
-            Act(
+            LineButton(
                 action,
                 translatable("Remove"),
                 translatable("Remove the role %(name)s"),

@@ -241,9 +241,9 @@ class Buttons(Struct, frozen=True):
             }
         )
 
-    def of(self, request: Request) -> Confirmed:
-        """Return the button that the path names. Raises Refused (not found)."""
-        found = self.by_slug.get(request.arguments["act"])
+    def confirmed(self, request: Request) -> Confirmed:
+        """Return the button that the last segment of the path names. Raises Refused (not found)."""
+        found = self.by_slug.get(request.path.rpartition("/")[2])
         if found is None:
             raise page_not_found()
         return found
@@ -253,10 +253,10 @@ class Buttons(Struct, frozen=True):
         """Return the requirement of the operation that the path names."""
 
         def permission(request: Request) -> Permission:
-            return self.of(request).operation.permission
+            return self.confirmed(request).operation.permission
 
         def returns_to(request: Request) -> str | None:
-            confirmed = self.of(request)
+            confirmed = self.confirmed(request)
             if not confirmed.operation.requires_recent_sign_in:
                 return None
             carries = confirmed.button.carries
@@ -274,14 +274,19 @@ class Buttons(Struct, frozen=True):
         address: str,
         about: User | None = None,
     ) -> tuple[Offer, ...]:
-        """Return the buttons that apply to this state and that the role allows, dangerous last."""
+        """Return the buttons that apply to this state and that the role allows.
+
+        Dangerous ones are last; of those, one that deletes comes after all that can be undone.
+        """
         offers = [
             Offer(slug, it.button.title, f"{address}/{slug}", it.button.danger, it.button.text)
             for slug, it in self.by_slug.items()
             if it.button.shown_for(shown) and powers.allow(it.operation.permission, about)
         ]
         # What is disabled is mostly opened to enable it again: later ones may be in a menu.
-        return tuple(sorted(offers, key=lambda it: (it.danger, it.slug != "enable")))
+        return tuple(
+            sorted(offers, key=lambda it: (it.danger, it.slug != "enable", it.slug == "delete"))
+        )
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
         """Return the message after the operation behind this button; `others` are further ones."""
@@ -328,7 +333,8 @@ def confirmation(
 class ConfirmationPages(Struct, Generic[R], frozen=True):
     """The page that asks before operations on one kind of thing, and runs them.
 
-    `path` ends with the segment `act`; its other segments are arguments of the operations.
+    `path` ends with the segment `act`, or with the slug of the only button; its other segments are
+    arguments of the operations.
     A conflict is shown on this page if `shows_conflicts`, else on an error page.
     """
 
@@ -351,7 +357,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
 
     async def run(self, request: R) -> Outcome:
         """Run the operation. A secret that has ended before counts as ended now."""
-        confirmed, form = self.buttons.of(request.request), request.form
+        confirmed, form = self.buttons.confirmed(request.request), request.form
         if confirmed.is_unconfirmed(form):
             return await self._ask(request, form, MISMATCH)
         try:
@@ -371,7 +377,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
         return await self.finish(request, confirmed, result.value)
 
     async def _ask(self, request: R, form: Form, fault: str = "") -> Outcome:
-        confirmed = self.buttons.of(request.request)
+        confirmed = self.buttons.confirmed(request.request)
         subject = await self.subject(request, confirmed, form)
         page = confirmed.page(request, form, subject, fault)
         return Show(page, _BAD_REQUEST if fault else 200)

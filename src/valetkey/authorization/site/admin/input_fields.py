@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import TypeVar, cast
 
@@ -11,18 +12,19 @@ from msgspec import NODEFAULT, UNSET, Struct, inspect
 
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.faults import (
-    REASONS,
+    SENTENCES,
     MetadataError,
     Reason,
+    Values,
     input_fault,
     reason_of,
 )
 from valetkey.authorization.site.admin.references import Offered
-from valetkey.authorization.site.app_form.form import Sentence, sentence
 from valetkey.config.rules import show_lifetime
 from valetkey.kernel.moment import UNITS, Lifetime
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 from valetkey.web.body import DEPTH, Form, read_json
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -52,14 +54,24 @@ _JSON_FAULTS = {
 """The required format by the check that refused the text; "valid JSON" for any other check."""
 
 
+class Sentence(Struct, frozen=True):
+    """A sentence, translatable, and the values that fill it; without any, it is whole."""
+
+    text: str
+    values: Values = msgspec.field(default_factory=dict[str, str])
+
+
 class InputField(Struct, frozen=True):
     """A field of the form.
 
-    `kind` is `text`, `prose` (a text of several lines), `number`, `list`, `lines`, `json`,
-    `choice`, `several`, `flag`, `secret` or `duration`. A `list` has a row for each line of its
-    value, and an empty one; those are fields themselves, with their faults. The value of `several`
-    has a line per choice, that of `duration` has a `unit`: `s`, `m`, `h` or `d`. Fields with the
-    same `group`, a translatable title, are in one section.
+    `kind` is `text`, `prose` (a text of several lines), `number`, `list`, `pairs`, `lines`, `json`,
+    `choice`, `several`, `flag`, `secret`, `duration` or `file`, whose choices are the types of
+    files to choose from. A `list` has a row for each line of its
+    value, and an empty one; those are fields themselves, with their faults. So have `pairs`, whose
+    rows have a name as their value and a `text`. The value of `several`
+    has a line per choice, and those of its choices without a value are headings; that of
+    `duration` has a `unit`: `s`, `m`, `h` or `d`. Fields with the same `group`, a translatable
+    title, are in one section.
     """
 
     name: str
@@ -78,21 +90,26 @@ class InputField(Struct, frozen=True):
     #: Whether its section is shown open, although the field is not at fault.
     is_open: bool = False
     rows: tuple["InputField", ...] = ()
+    #: What belongs to the name that a row of `pairs` has as its value.
+    text: str = ""
     #: Values that are offered while one is typed, each with its name, "" for none.
     options: tuple[tuple[str, str], ...] = ()
     #: The name of what its value names.
     named: str = ""
     #: Whether the empty row has the focus, after another one was added or removed.
     grown: bool = False
-    #: What is wrong with a field of an app, as in the portal.
+    #: What is wrong with a field of an app.
     sentence: Sentence | None = None
     #: The fault as a template with its values, if it has one.
     must: Reason | None = None
     unit: str = ""
 
 
+_LINE_OF_PAIR = translatable("One per line: the name, a space, and its description.")
 _ROW = InputField("", "", "", "text", "", required=False)
 _NOTHING = Offered()
+_CHOSEN = MappingProxyType({"list": "several", "text": "choice"})
+"""The kinds of fields whose values are chosen, in place of those that are typed."""
 
 
 def input_fields(
@@ -107,11 +124,16 @@ def input_fields(
     durations: Collection[str] = (),
     spaced: Collection[str] = (),
     multiline: Collection[str] = (),
+    secrets: Collection[str] = (),
+    before: Mapping[str, str] | None = None,
     opened: Collection[str] = (),
     grown: str = "",
     offers: Mapping[str, Offered] = MappingProxyType({}),
 ) -> tuple[InputField, ...]:
-    """Return the fields of this input type with their values as text, in the order of `words`."""
+    """Return the fields of this input type with their values as text, in the order of `words`.
+
+    Fields whose value differs from that in `before` are open.
+    """
     declared = _declared(kind)
     found = {
         name: _field(name, declared[name], *text, values.get(name)) for name, text in words.items()
@@ -119,15 +141,23 @@ def input_fields(
     for name, each in found.items():
         shape, offer = each, offers.get(name, _NOTHING)
         names = offer.names
-        if each.kind == "list" and name in choices:
-            shape = replace(each, kind="several")
+        if name in choices and each.kind in _CHOSEN:
+            shape = replace(each, kind=_CHOSEN[each.kind])
         elif each.kind == "list" or name in spaced:
             lines = each.value.split() if name in spaced else _lines(each.value)
             rows = tuple(replace(_ROW, value=it, named=names.get(it, "")) for it in lines)
             value = "\n".join(lines)
             shape = replace(each, kind="list", value=value, rows=(*rows, _ROW))
+        elif each.kind == "pairs":
+            pairs = _pairs(each.value)
+            rows = tuple(replace(_ROW, value=it, text=text) for it, text in pairs)
+            value = "\n".join(" ".join(pair) for pair in pairs)
+            shape = replace(each, value=value, rows=(*rows, _ROW))
         elif name in multiline:
             shape = replace(each, kind="prose", value="\n".join(each.value.splitlines()))
+        elif name in secrets:
+            # It is typed unseen, and never shown again.
+            shape = replace(each, kind="secret", value="")
         elif name in durations:
             number, unit = _in_unit(each.value)
             shape = replace(each, kind="duration", value=number, unit=unit)
@@ -136,7 +166,9 @@ def input_fields(
             choices=choices.get(name, each.choices),
             group=groups.get(name, ""),
             state=states.get(name, ""),
-            is_open=name in opened or name == grown,
+            is_open=name in opened
+            or name == grown
+            or (before is not None and _is_changed(declared[name], each.value, before.get(name))),
             grown=name == grown,
             options=tuple(offer.options),
             named=names.get(each.value.strip(), ""),
@@ -152,11 +184,13 @@ def input_fields(
 
 def _at_fault(field: InputField, fault: MetadataError, place: str) -> InputField:
     """Return the field with this fault, in its row if `place` is the number of one."""
-    rows = field.rows
-    if place.isdecimal() and len(place) < _MOST_DIGITS and int(place) < len(rows) - 1:
-        wrong = _at_fault(rows[int(place)], fault, "")
-        rows = (*rows[: int(place)], wrong, *rows[int(place) + 1 :])
-        return replace(field, rows=rows, faulty=True)
+    rows, number = field.rows, int(place) if place.isdecimal() and len(place) < _MOST_DIGITS else -1
+    if field.kind == "pairs":
+        # The place of an entry is its name; the number of its row if it could not be read.
+        number = next((n for n, row in enumerate(rows[:-1]) if row.value == place), number)
+    if 0 <= number < len(rows) - 1:
+        wrong = _at_fault(rows[number], fault, "")
+        return replace(field, rows=(*rows[:number], wrong, *rows[number + 1 :]), faulty=True)
     return replace(
         field,
         faulty=True,
@@ -167,12 +201,14 @@ def _at_fault(field: InputField, fault: MetadataError, place: str) -> InputField
 
 
 def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
-    while sum(len(each.rows) for each in fields) > MOST_ROWS:
+    # A row of pairs has two fields.
+    while sum(len(each.rows) * (1 + (each.kind == "pairs")) for each in fields) > MOST_ROWS:
         longest = max(fields, key=lambda each: len(each.rows))
         fault = next((each for each in longest.rows if each.faulty), longest)
         lines = replace(
             longest,
             kind="lines",
+            hint=_LINE_OF_PAIR if longest.kind == "pairs" else longest.hint,
             rows=(),
             fault=fault.fault,
             sentence=fault.sentence,
@@ -194,30 +230,49 @@ def grown_list(form: Form) -> str | None:
 def entries(form: Form, name: str) -> Sequence[str]:
     """Return the entries of a list in the form, without the one that a button removes."""
     place = (form.get("remove") or "").removeprefix(f"{name}/")
-    typed_in = [line for each in form.all(name) for line in each.splitlines() or ("",)]
+    typed_in = _typed_in(form, name).split("\n")
     if place.isdecimal() and len(place) < _MOST_DIGITS and int(place) < len(typed_in):
         del typed_in[int(place)]
-    return [line.strip() for line in typed_in if line.strip()]
+    return [line.strip(" ") for line in typed_in if line.strip()]
+
+
+def _typed_in(form: Form, name: str) -> str:
+    """Return the entries of a list in the form as lines; those of pairs with a tab between."""
+    lines = [line for each in form.all(name) for line in each.splitlines() or ("",)]
+    if texts := form.all(_text_of(name)):
+        lines = ["\t".join(pair).strip(" ") for pair in zip_longest(lines, texts, fillvalue="")]
+    return "\n".join(lines)
+
+
+def _text_of(name: str) -> str:
+    """Return the name of the fields with the texts of the rows of pairs."""
+    return f"text-{name}"
 
 
 def _sentence(fault: MetadataError) -> Sentence | None:
-    if not fault.code or fault.code in REASONS:
-        return None
-    return sentence(fault)
+    if fault.code in SENTENCES:
+        return Sentence(SENTENCES[fault.code], fault.values)
+    return None
 
 
 def lists_of(kind: type[msgspec.Struct], words: Words) -> frozenset[str]:
-    """Return those of these fields that are lists, whose name a form repeats for each entry."""
-    declared = _declared(kind)
-    return frozenset(it for it in words if isinstance(_plain(declared[it].type), inspect.ListType))
+    """Return the names that a form of these fields repeats for each entry of a list."""
+    kinds = _kinds(kind, tuple(words))
+    pairs = [it for it, shape in kinds.items() if shape == "pairs"]
+    lists = [it for it, shape in kinds.items() if shape in {"list", "several"}]
+    return frozenset((*lists, *pairs, *map(_text_of, pairs)))
 
 
 def texts_of(kind: type[msgspec.Struct], words: Words) -> frozenset[str]:
     """Return those of these fields whose text may have several lines."""
+    kinds = _kinds(kind, tuple(words))
+    return frozenset(it for it, shape in kinds.items() if shape in {"list", "pairs", "json"})
+
+
+@cache
+def _kinds(kind: type[msgspec.Struct], names: tuple[str, ...]) -> Mapping[str, str]:
     declared = _declared(kind)
-    return frozenset(
-        it for it in words if _kind(_plain(declared[it].type)) in {"list", "lines", "json"}
-    )
+    return {it: _kind(_plain(declared[it].type)) for it in names}
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
@@ -239,7 +294,7 @@ def typed_again(form: Form, words: Words) -> tuple[Mapping[str, str], str | None
 
 
 def _submitted(form: Form, name: str) -> str:
-    text, unit = "\n".join(form.all(name)), form.get(f"unit-{name}")
+    text, unit = _typed_in(form, name), form.get(f"unit-{name}")
     number = text.strip()
     if unit is None or not number:
         return text
@@ -304,15 +359,22 @@ def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
 
 def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
     """Return the errors of the entries of a list, each in its row; else one of the field."""
+    if not text.strip():
+        return (input_fault(name, "length.none"),)
+    declared = _plain(inspect.type_info(kind))
+    entries: Sequence[object] = ()
+    if isinstance(declared, inspect.ListType):
+        entries = [[line] for line in _lines(text)]
+    elif isinstance(declared, inspect.DictType) and not _is_json(declared):
+        entries = [dict([pair]) for pair in _pairs(text)]
     found = list[MetadataError]()
-    for number, line in enumerate(_lines(text)):
+    for number, entry in enumerate(entries):
         try:
-            msgspec.convert([line], type=kind)
+            msgspec.convert(entry, type=kind)
         except msgspec.ValidationError:
             found.append(MetadataError(f"{name}/{number}", ""))
-    # An entry that fails by itself; not one of too many, and no value of another type.
-    is_list = isinstance(_plain(inspect.type_info(kind)), inspect.ListType)
-    return found if is_list and found else [MetadataError(name, "")]
+    # Without an entry that fails by itself, there are too many.
+    return found or [MetadataError(name, "")]
 
 
 def json_value(field: str, text: str) -> object:
@@ -358,7 +420,6 @@ def _plain(declared: inspect.Type) -> inspect.Type:
 
 def _field(name: str, field: inspect.Field, label: str, hint: str, value: str | None) -> InputField:
     declared = _plain(field.type)
-    default = "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
     one = declared.item_type if isinstance(declared, inspect.ListType) else declared
     enum = one.cls if isinstance(one, inspect.EnumType) else ()
     return InputField(
@@ -366,7 +427,7 @@ def _field(name: str, field: inspect.Field, label: str, hint: str, value: str | 
         label=label,
         hint=hint,
         kind=_kind(declared),
-        value=default if value is None else value,
+        value=_default(field) if value is None else value,
         required=field.required,
         choices=tuple((str(each.value), str(each.value)) for each in enum),
     )
@@ -385,7 +446,7 @@ def _kind(declared: inspect.Type) -> str:
         case inspect.ListType():
             return "list"
         case inspect.DictType():
-            return "json" if _is_json(declared) else "lines"
+            return "json" if _is_json(declared) else "pairs"
         case _:
             return "text"
 
@@ -397,6 +458,27 @@ def _is_json(declared: inspect.DictType) -> bool:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the name and the text of each line, with a tab or else the first space between."""
+    pairs = list[tuple[str, str]]()
+    for line in text.splitlines():
+        name, _, rest = line.partition("\t") if "\t" in line else line.strip().partition(" ")
+        if name.strip() or rest.strip():
+            pairs.append((name.strip(), rest.strip()))
+    return pairs
+
+
+def _is_changed(field: inspect.Field, value: str, before: str | None) -> bool:
+    """Return whether this text of a field has another meaning than the one before."""
+    was = _default(field) if before is None else before
+    read = _pairs if _kind(_plain(field.type)) == "pairs" else str.split
+    return value != was and read(value) != read(was)
+
+
+def _default(field: inspect.Field) -> str:
+    return "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
 
 
 def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = False) -> object:
@@ -416,11 +498,17 @@ def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = Fa
                 raise InvalidInput([MetadataError(field, "a JSON object")])
             return cast("dict[str, object]", value or {})
         case inspect.DictType():
+            pairs = _pairs(text)
+            names = [name for name, _ in pairs]
             # Names have no spaces. A name without a text, or twice, is an error.
-            entries = dict(line.split(None, 1) for line in lines)
-            if len(entries) != len(lines):
-                raise ValueError(text)
-            return entries
+            wrong = [
+                MetadataError(f"{field}/{number}", "")
+                for number, (name, description) in enumerate(pairs)
+                if not description or len(name.split()) != 1 or name in names[:number]
+            ]
+            if wrong:
+                raise InvalidInput(wrong)
+            return dict(pairs)
         case _:
             # A browser sends CRLF for a line break.
             return text.strip().replace("\r\n", "\n")

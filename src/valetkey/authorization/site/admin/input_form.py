@@ -15,6 +15,7 @@ from valetkey.authorization.operations.operation import (
     value_of,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.site.admin.confirm import Offer
 from valetkey.authorization.site.admin.input_fields import (
     Choices,
     Faults,
@@ -27,8 +28,10 @@ from valetkey.authorization.site.admin.input_fields import (
     typed,
     typed_again,
 )
+from valetkey.authorization.site.admin.object_page import Fact, Related
 from valetkey.authorization.site.admin.references import Reference, References, offered, resolved
 from valetkey.authorization.site.page import Act, Outcome, Page, Requirement, Show, VisitorRequest
+from valetkey.authorization.storage.transaction import Store
 from valetkey.kernel.preconditions import FAILED, NO_PRECONDITIONS, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
@@ -37,8 +40,7 @@ from valetkey.kernel.text import translatable
 R = TypeVar("R", bound=VisitorRequest)
 V = TypeVar("V")
 
-ON_TOP = "*"
-"""As the field of conflicts: they are shown above the form."""
+SAVE = translatable("Save changes")
 
 _BAD_REQUEST = 400
 
@@ -63,11 +65,36 @@ class InputFormPage(Struct, frozen=True):
     problem: str = ""
     #: What is to be known before the change, translatable.
     note: str = ""
+    #: What is to be known while the form is filled in.
+    facts: tuple[Fact, ...] = ()
+    #: What is seldom needed, closed below the form.
+    details: tuple[Fact, ...] = ()
+    #: Lists below the form, or in its place: without fields there is none.
+    related: tuple[Related, ...] = ()
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
     #: Further values that the form posts, by name.
     hidden: tuple[tuple[str, str], ...] = ()
+    #: What was done, translatable.
+    done: str = ""
+    #: The labels of the fields that another request changed since it was shown.
+    changed: tuple[str, ...] = ()
+    #: What else can be done with the subject.
+    offers: tuple[Offer, ...] = ()
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        """The scripts that its fields and facts need."""
+        kinds: set[str] = {each.kind for each in self.fields}
+        kinds |= {part.kind for each in self.facts for part in each.values}
+        needs = {
+            "copy.js": {"copy"},
+            "filter.js": {"several"},
+            "select.js": {"list", "pairs"},
+            "show.js": {"secret"},
+        }
+        return tuple(script for script, of in needs.items() if kinds & of)
 
 
 class FormSubject(Struct, frozen=True):
@@ -95,6 +122,14 @@ class FormSubject(Struct, frozen=True):
     hidden: Sequence[tuple[str, str]] = ()
     #: Fields whose sections are open at first.
     opened: Sequence[str] = ()
+    #: Hints of fields that depend on the subject, translatable.
+    hints: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    #: What was done, translatable.
+    done: str = ""
+    #: What else can be done with it.
+    offers: Sequence[Offer] = ()
+    #: What is to be known while the form is filled in.
+    facts: tuple[Fact, ...] = ()
 
 
 def act_of(
@@ -112,16 +147,136 @@ def act_of(
     return Act(perform, {*opaque, *lists, *texts_of(takes, words)}, repeated)
 
 
-class InputForm(Struct, Generic[R, V], frozen=True):
-    """The page with the form for the input of an operation, which runs it.
+class FieldOptions(Struct, frozen=True, kw_only=True):
+    """How fields of a form are drawn and read.
 
-    The segments of `path` are arguments of the operation. `finish` responds to its result, which is
-    of the type `output`. A conflict is a fault of the field `conflicts`, or an error page for "".
     `choices` are value and label of the choices of a field, by its name, `groups` the title of its
     section, and `states` what the header of that section says of its value.
     `durations` are fields in seconds that are entered as a number and a unit, `spaced` are texts
-    that are lists, separated by spaces, `multiline` texts of several lines, and `references` fields
-    that name other objects.
+    that are lists, separated by spaces, `multiline` texts of several lines, `secrets` are not
+    shown, and `references` are fields that name other objects.
+    """
+
+    choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
+    groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    states: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    durations: Collection[str] = ()
+    spaced: Collection[str] = ()
+    multiline: Collection[str] = ()
+    secrets: Collection[str] = ()
+    references: References = msgspec.field(default_factory=dict[str, Reference])
+
+
+class FormFields(FieldOptions, frozen=True):
+    """The fields of a form: how they are drawn, and what they are read into."""
+
+    store: Store
+    takes: type[msgspec.Struct]
+    words: Words
+    title: str
+    submit: str = SAVE
+
+    def act(self, perform: Callable[[R], Awaitable[Outcome]]) -> Act[R]:
+        """Return the handler of the submitted form."""
+        opaque = (*self.multiline, *self.secrets)
+        return act_of(perform, self.takes, self.words, *opaque, lists=self.spaced)
+
+    async def submitted(
+        self, request: VisitorRequest, subject: FormSubject
+    ) -> msgspec.Struct | Show:
+        """Return the submitted input; the form again for a button of a list, or with faults."""
+        form, words = request.form, self.words_for(subject)
+        values, grown = typed_again(form, words)
+        again = replace(subject, etag=form.get("etag") or "")
+        if grown is not None:
+            return await self.draw(request, again, values, grown=grown)
+        meant, unknown = await resolved(self.store, self.references, values, subject.values)
+        if unknown:
+            return await self.draw(request, again, values, tuple(unknown))
+        texts = {
+            name: " ".join(text.split()) if name in self.spaced else text
+            for name, text in meant.items()
+        }
+        try:
+            return read_input(self.takes, words, texts)
+        except InvalidInput as invalid:
+            return await self.draw(request, again, values, invalid.faults)
+
+    def words_for(self, subject: FormSubject) -> Words:
+        """Return label and hint of each field that the user can choose."""
+        return {
+            name: (label, subject.hints.get(name, hint))
+            for name, (label, hint) in self.words.items()
+            if name not in subject.without
+        }
+
+    async def draw(
+        self,
+        request: VisitorRequest,
+        subject: FormSubject,
+        values: Mapping[str, str] | None = None,
+        faults: Faults = (),
+        *,
+        stale: bool = False,
+        problem: str = "",
+        grown: str = "",
+        changed: Sequence[str] = (),
+    ) -> Show:
+        """Show the form; sections with submitted `values` that differ are open.
+
+        `changed` are the labels of fields that another request changed since it was shown.
+        """
+        texts = subject.values if values is None else values
+        offers = await offered(self.store, self.references, texts)
+
+        fields = input_fields(
+            self.takes,
+            self.words_for(subject),
+            texts,
+            faults,
+            choices={**self.choices, **subject.choices},
+            groups=self.groups,
+            states=self.states,
+            durations=self.durations,
+            spaced=self.spaced,
+            multiline=self.multiline,
+            secrets=self.secrets,
+            before=subject.values,
+            opened=subject.opened,
+            grown=grown,
+            offers=offers,
+        )
+        if faults and not problem and not any(each.faulty for each in fields):
+            # About a field that this form does not have.
+            problem = f"{faults[0].field}: {faults[0].detail}"
+        page = InputFormPage(
+            action=request.request.path,
+            back=subject.back,
+            above=subject.above,
+            title=subject.title or self.title,
+            submit=self.submit,
+            fields=fields,
+            etag=subject.etag,
+            stale=stale or bool(changed),
+            problem=problem,
+            note=subject.note,
+            facts=subject.facts,
+            frame=subject.frame,
+            app=subject.app,
+            hidden=tuple(subject.hidden),
+            done=subject.done,
+            changed=tuple(changed),
+            offers=tuple(subject.offers),
+        )
+        return Show(page, _BAD_REQUEST if faults or page.stale or problem else 200)
+
+
+class InputForm(FieldOptions, Generic[R, V], frozen=True):
+    """The page with the form for the input of an operation, which runs it.
+
+    The segments of `path` are arguments of the operation. `finish` responds to its result, which is
+    of the type `output`. A conflict is a fault of the field `conflicts`, or told above the form.
+    The others are those of `FormFields`.
     """
 
     path: str
@@ -134,134 +289,54 @@ class InputForm(Struct, Generic[R, V], frozen=True):
     title: str
     subject: Callable[[R], Awaitable[FormSubject]]
     finish: Callable[[R, V], Awaitable[Outcome]]
-    submit: str = translatable("Save changes")
+    submit: str = SAVE
     conflicts: str = ""
-    choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
-    groups: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    states: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    durations: Collection[str] = ()
-    spaced: Collection[str] = ()
-    multiline: Collection[str] = ()
-    references: References = msgspec.field(default_factory=dict[str, Reference])
 
     def page(self) -> Page[R]:
         """Return the page."""
-        act = act_of(self.run, self._takes, self.words, *self.multiline, lists=self.spaced)
+        act = self.fields.act(self.run)
         return Page(self.path, self.requires, self.show_form, act, title=self.title)
+
+    @property
+    def fields(self) -> FormFields:
+        """The fields of the form."""
+        kind = self.operation.input
+        if kind is None:
+            raise TypeError(f"{self.operation.id} takes no input")
+        options = {name: getattr(self, name) for name in FieldOptions.__struct_fields__}
+        return FormFields(self.services.store, kind, self.words, self.title, self.submit, **options)
 
     async def show_form(self, request: R) -> Outcome:
         """Show the form."""
         subject = await self.subject(request)
-        return await self.draw(request, subject)
+        return await self.fields.draw(request, subject)
 
     async def run(self, request: R) -> Outcome:
         """Run the operation, unless its subject was changed since the form was shown."""
-        subject, etag = await self.subject(request), request.form.get("etag") or ""
-        body = await self.submitted(request, subject)
+        fields, form = self.fields, request.form
+        subject, etag = await self.subject(request), form.get("etag") or ""
+        body = await fields.submitted(request, subject)
         if isinstance(body, Show):
             return body
         seen = preconditions((etag or '""',), ()) if subject.etag else NO_PRECONDITIONS
-        values, again = typed(request.form, self._words(subject)), replace(subject, etag=etag)
+        values, again = (
+            typed(form, fields.words_for(subject)),
+            replace(subject, etag=etag),
+        )
         try:
             actor, path = self.actor(request), request.arguments
             call = call_of(self.services, self.operation, actor, request.now, path, body)
             result = await value_of(replace(call, preconditions=seen), self.output)
         except InvalidInput as invalid:
-            return await self.draw(request, again, values, invalid.faults)
+            return await fields.draw(request, again, values, invalid.faults)
         except Refused as refused:
             if refused.refusal is FAILED:
-                return await self.draw(request, subject, values, stale=True)
-            if not self.conflicts or refused.refusal.code is not ErrorCode.CONFLICT:
+                return await fields.draw(request, subject, values, stale=True)
+            code, text = refused.refusal.code, refused.refusal.description
+            if code not in {ErrorCode.CONFLICT, ErrorCode.INVALID_REQUEST}:
                 raise
-            if self.conflicts == ON_TOP:
-                return await self.draw(request, again, values, problem=refused.refusal.description)
-            fault = MetadataError(self.conflicts, refused.refusal.description)
-            return await self.draw(request, again, values, (fault,))
+            if self.conflicts and code is ErrorCode.CONFLICT:
+                fault = MetadataError(self.conflicts, text)
+                return await fields.draw(request, again, values, (fault,))
+            return await fields.draw(request, again, values, problem=text)
         return await self.finish(request, result)
-
-    async def submitted(self, request: R, subject: FormSubject) -> msgspec.Struct | Show:
-        """Return the submitted input; the form again for a button of a list, or with faults."""
-        form, words = request.form, self._words(subject)
-        values, grown = typed_again(form, words)
-        again = replace(subject, etag=form.get("etag") or "")
-        if grown is not None:
-            return await self.draw(request, again, values, grown=grown)
-        store = self.services.store
-        meant, unknown = await resolved(store, self.references, values, subject.values)
-        if unknown:
-            return await self.draw(request, again, values, tuple(unknown))
-        texts = {
-            name: " ".join(text.split()) if name in self.spaced else text
-            for name, text in meant.items()
-        }
-        try:
-            return read_input(self._takes, words, texts)
-        except InvalidInput as invalid:
-            return await self.draw(request, again, values, invalid.faults)
-
-    def _words(self, subject: FormSubject) -> Words:
-        return {name: text for name, text in self.words.items() if name not in subject.without}
-
-    @property
-    def _takes(self) -> type[msgspec.Struct]:
-        kind = self.operation.input
-        if kind is None:
-            raise TypeError(f"{self.operation.id} takes no input")
-        return kind
-
-    async def draw(
-        self,
-        request: R,
-        subject: FormSubject,
-        values: Mapping[str, str] | None = None,
-        faults: Faults = (),
-        *,
-        stale: bool = False,
-        problem: str = "",
-        grown: str = "",
-    ) -> Show:
-        """Show the form; sections with submitted `values` that differ are open."""
-        texts = subject.values if values is None else values
-        offers = await offered(self.services.store, self.references, texts)
-
-        def drawn(texts: Mapping[str, str], opened: Collection[str] = ()) -> tuple[InputField, ...]:
-            return input_fields(
-                self._takes,
-                self._words(subject),
-                texts,
-                faults,
-                choices={**self.choices, **subject.choices},
-                groups=self.groups,
-                states=self.states,
-                durations=self.durations,
-                spaced=self.spaced,
-                multiline=self.multiline,
-                opened=opened,
-                grown=grown,
-                offers=offers,
-            )
-
-        before = {(each.name, each.value, each.unit) for each in drawn(subject.values)}
-        fields = drawn(texts)
-        opened = [it.name for it in fields if (it.name, it.value, it.unit) not in before]
-        opened += subject.opened
-        if faults and not problem and not any(each.faulty for each in fields):
-            # About a field that this form does not have.
-            problem = f"{faults[0].field}: {faults[0].detail}"
-        fields = drawn(texts, opened) if opened else fields
-        page = InputFormPage(
-            action=request.request.path,
-            back=subject.back,
-            above=subject.above,
-            title=subject.title or self.title,
-            submit=self.submit,
-            fields=fields,
-            etag=subject.etag,
-            stale=stale,
-            problem=problem,
-            note=subject.note,
-            frame=subject.frame,
-            app=subject.app,
-            hidden=tuple(subject.hidden),
-        )
-        return Show(page, _BAD_REQUEST if faults or stale or problem else 200)

@@ -1,14 +1,22 @@
 """What the console's pages about one object are made of; one template draws them all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.permissions import Permission, require
+from valetkey.authorization.layout.addresses import ADDRESSES
+from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.operations.operation import Services
+from valetkey.authorization.site.admin.administrator import AdminRequest, with_query
 from valetkey.authorization.site.admin.confirm import Offer
-from valetkey.authorization.site.admin.events.lines import EventRow
+from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
 from valetkey.authorization.site.admin.objects import Line, Part
 from valetkey.authorization.site.page import ONE_PAGE, Paging
+from valetkey.authorization.storage.search import END, EventFilter
+from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 
 
 class Fact(Struct, frozen=True):
@@ -24,7 +32,7 @@ class Adder(Struct, frozen=True):
 
     The field is a choice if there are `options` (value and label, which users wrote), else a text.
     `title` is the label of the field, `hint`, `warning` and `fault` are translatable. `candidates`
-    are what an ambiguous text can mean.
+    are what an ambiguous text can mean, `offered` values with their names for a text.
     """
 
     action: str
@@ -39,6 +47,7 @@ class Adder(Struct, frozen=True):
     warning: str = ""
     candidates: tuple[Line, ...] = ()
     submit: str = ""
+    offered: tuple[tuple[str, str], ...] = ()
 
 
 class Related(Struct, frozen=True):
@@ -61,7 +70,7 @@ class Related(Struct, frozen=True):
     paging: Paging = ONE_PAGE
 
 
-class Activity(Struct, frozen=True):
+class RecentEvents(Struct, frozen=True):
     """The latest events about the object, and the page of all."""
 
     events: tuple[EventRow, ...]
@@ -71,9 +80,10 @@ class Activity(Struct, frozen=True):
 class ObjectPage(Struct, frozen=True):
     """One object: what it is, its state, its facts, what belongs to it, and what can be done.
 
-    `above` is the title of its list and `list_url` its address. `ways` are the operations that
-    apply: the dangerous ones are at the end of the page, each with what it does. `links` are slug,
-    title and address of pages about it.
+    `above` is the title of its list, which is that of an object without a name, and `list_url` its
+    address; both are "" for a page of the menu, whose name is translatable. `actions` are the
+    operations that apply: the dangerous ones are at the end of the page, each with what it does.
+    `links` are slug, title and address of pages about it.
     """
 
     template: ClassVar[str] = "admin/object.html"
@@ -93,14 +103,39 @@ class ObjectPage(Struct, frozen=True):
     #: Facts that are seldom needed.
     details: tuple[Fact, ...] = ()
     links: tuple[tuple[str, str, str], ...] = ()
-    ways: tuple[Offer, ...] = ()
+    actions: tuple[Offer, ...] = ()
     related: tuple[Related, ...] = ()
-    activity: Activity | None = None
+    activity: RecentEvents | None = None
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
 
     @property
     def title(self) -> str:
-        """The title of the page, which is the name of the object."""
-        return self.name
+        """The title of the page, which is the name of the object if it has one."""
+        return self.name or self.above
+
+
+_EVENTS = 10
+
+
+def activity_about(
+    tx: Transaction, subject: str, now: Instant, kinds: Mapping[str, type[Event]]
+) -> RecentEvents:
+    """Return the latest events about an object, `KIND:ID`, and the page of all."""
+    found = tx.event_search.page(EventFilter(subject=subject), END, _EVENTS)
+    url = with_query(ADDRESSES["admin_events"], {"subject": subject})
+    return RecentEvents(rows_of(found, names_in(tx, found), now, kinds), url)
+
+
+async def read_activity(services: Services, request: AdminRequest, subject: str) -> RecentEvents:
+    """Read `activity_about` in a transaction of its own. Raises Refused (forbidden)."""
+
+    def read(tx: Transaction) -> RecentEvents:
+        require(tx, request.actor, Permission.READ)
+        return activity_about(tx, subject, request.now, services.kinds)
+
+    return await services.store.scan(read)
 
 
 def facts(listed: Iterable[tuple[str, Part | None]]) -> tuple[Fact, ...]:

@@ -1,6 +1,6 @@
 """The console's lists of objects: each is a declaration, and one template draws them all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from valetkey.authorization.site.page import (
     sort_headings,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
 from valetkey.web.body import Form, read_query
 
@@ -33,16 +34,17 @@ class Part(Struct, frozen=True):
 
     Text of kind `text` was written by users, `words` are translated and filled with `values`.
     `badge` is a state in a word, `code` what programs read, `copy` the same with a button,
-    `duration` and `number` are `count` in seconds and things. `since` is a time relative to now,
+    `duration` and `number` are `count` in seconds and things, `progress` is a bar that is labelled
+    with the words in `text`, `count` of the value `total`. `since` is a time relative to now,
     `exact` in full, after the words in `text`, maybe `from` an IP address. `small` is the word of
     the protocol, which is shown beside it.
     """
 
     kind: Literal[
-        "text", "words", "badge", "code", "copy", "duration", "number", "since", "exact"
+        "text", "words", "badge", "code", "copy", "duration", "number", "progress", "since", "exact"
     ] = "text"
     text: str = ""
-    values: Mapping[str, str] = _NOTHING
+    values: Mapping[str, str | int] = _NOTHING
     url: str = ""
     when: When | None = None
     ip_address: str = ""
@@ -56,14 +58,19 @@ def text(value: str, url: str = "") -> Part:
     return Part("text", value, url=url)
 
 
-def words(value: str, small: str = "", url: str = "", **values: str) -> Part:
-    """Return a translatable text, filled with these values, and the protocol's word for it."""
+def words(value: str, small: str = "", url: str = "", **values: str | int) -> Part:
+    """Return a translatable text with texts and numbers in it, and the protocol's word for it."""
     return Part("words", value, values, url=url, small=small)
 
 
 def badge(word: str, tone: Tone = "") -> Part:
     """Return a state: a translatable word and its colour."""
     return Part("badge", word, tone=tone)
+
+
+ACTIVE = badge(translatable("Active"), "good")
+FAILING = badge(translatable("Failing"), "alarm")
+DISABLED = badge(translatable("Disabled"), "alarm")
 
 
 def code(value: str) -> Part:
@@ -76,12 +83,17 @@ def since(when: When, before: str = "", ip_address: str = "") -> Part:
     return Part("since", before, when=when, ip_address=ip_address)
 
 
-def exact(when: When, before: str) -> Part:
-    """Return a time in full, in the place of `%(moment)s` in the translatable text."""
+def since_or_none(at: int | None, now: Instant) -> Part | None:
+    """Return a time relative to now, None for none."""
+    return None if at is None else since(When(Instant(at), now))
+
+
+def exact(when: When, before: str = "") -> Part:
+    """Return a time in full, in the place of `%(moment)s` in the translatable text, if any."""
     return Part("exact", before, when=when)
 
 
-class Act(Struct, frozen=True):
+class LineButton(Struct, frozen=True):
     """A button of a line: its title, and the sentence with `%(name)s` that is read out.
 
     It leads to `url`; with `fields` it posts them there.
@@ -92,6 +104,7 @@ class Act(Struct, frozen=True):
     label: str
     name: str
     fields: tuple[tuple[str, str], ...] = ()
+    id: str = ""
 
 
 class Line(Struct, frozen=True):
@@ -100,7 +113,7 @@ class Line(Struct, frozen=True):
     name: Part
     beside: tuple[Part, ...] = ()
     below: tuple[Part, ...] = ()
-    act: Act | None = None
+    act: LineButton | None = None
 
 
 class Row(Struct, frozen=True):
@@ -130,18 +143,26 @@ class Choice(Struct, frozen=True):
 class ListWords(Struct, frozen=True):
     """What a list says, all translatable.
 
-    `empty_title` and `empty_text` are shown where there is no object at all, with the button `new`.
+    `empty_title` and `empty_text` are shown where there is no object at all, with the button `new`;
+    `none_found` and `show_all` where a search or filters found none. `lead` is what the list is,
+    filled with `values`.
     """
 
     caption: str
     new: str
-    none_found: str
-    show_all: str
     empty_title: str
     empty_text: str
+    none_found: str = ""
+    show_all: str = ""
     selected: str = ""
     search_hint: str = ""
     lead: str = ""
+    values: Mapping[str, str | int] = _NOTHING
+
+
+def unsorted(*titles: str) -> tuple[tuple[str, None], ...]:
+    """Return columns with these titles, by which a list does not sort."""
+    return tuple((title, None) for title in titles)
 
 
 class ObjectList(Struct, frozen=True):
@@ -169,7 +190,12 @@ class ObjectList(Struct, frozen=True):
     new_url: str = ""
     #: The field of the selection, and title and address of what can be done with those selected.
     field: str = ""
-    ways: tuple[tuple[str, str], ...] = ()
+    actions: tuple[tuple[str, str], ...] = ()
+    #: What is to be known about the list, each a sentence.
+    notes: tuple[Part, ...] = ()
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
 
 
 class Asked(Struct, frozen=True):
@@ -182,7 +208,7 @@ class Asked(Struct, frozen=True):
     after: str
 
     @property
-    def said(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """The parameters of the address, without the cursor."""
         others = {name: value for name, value in self.chosen.items() if name != "sort"}
         return {"q": self.text, **others, "sort": self.chosen.get("sort", "")}
@@ -208,12 +234,12 @@ class ListDeclaration(Struct, frozen=True):
     permission: Permission = Permission.READ
     selection: Selection | None = None
 
-    def asked(self, request: AdminRequest) -> Asked:
+    def read(self, request: AdminRequest) -> Asked:
         """Read the address. Unknown values of filters and orders are ignored."""
         query = read_query(request.request.query, opaque=("q",))
-        said = {each.name: query.get(each.name) or "" for each in self._choices}
+        parameters = {each.name: query.get(each.name) or "" for each in self._choices}
         known = {each.name: dict(each.options) for each in self._choices}
-        chosen = {name: value if value in known[name] else "" for name, value in said.items()}
+        chosen = {name: value if value in known[name] else "" for name, value in parameters.items()}
         default = self.orders[0][0] if self.orders else ""
         if chosen.get("sort") == default:
             chosen["sort"] = ""
@@ -221,14 +247,35 @@ class ListDeclaration(Struct, frozen=True):
         order = chosen.get("sort") or default
         return Asked(query, text, chosen, order, query.get("after") or "")
 
-    def saved(self, tx: Transaction, request: AdminRequest, asked: Asked) -> SavedPart:
+    def saved(self, tx: Transaction, request: AdminRequest, query: Asked) -> SavedPart:
         """Return what the user saved for this list."""
-        return saved_part(tx, request, self.name, asked.said)
+        return saved_part(tx, request, self.name, query.parameters)
+
+    def whole(
+        self,
+        rows: Iterable[Row],
+        *,
+        may: bool,
+        done: str = "",
+        links: tuple[tuple[str, str, str], ...] = (),
+        notes: tuple[Part, ...] = (),
+    ) -> ObjectList:
+        """Return the page with all objects, without a search; `may` is whether one can be made."""
+        return ObjectList(
+            self.address,
+            self.words,
+            tuple(rows),
+            tuple((title, None) for title, _ in self.columns),
+            done=done,
+            links=links,
+            new_url=self.new_url if may else "",
+            notes=notes,
+        )
 
     def page(
         self,
         request: AdminRequest,
-        asked: Asked,
+        query: Asked,
         rows: Sequence[Row],
         more: str = "",
         count: int | None = None,
@@ -243,13 +290,13 @@ class ListDeclaration(Struct, frozen=True):
         `count` is that of all objects, at most one more than are counted. A list that does not
         `sorts` has an order of its own, as the results of a search can have.
         """
-        said, may = asked.said, request.permissions.allow(self.permission)
+        parameters, may = query.parameters, request.permissions.allow(self.permission)
         orders = {
             TIME if title == self.columns[-1][0] else title: pair
             for title, pair in self.columns
             if pair is not None and sorts
         }
-        headings = sort_headings(self.address, said, asked.order, orders)
+        headings = sort_headings(self.address, parameters, query.order, orders)
         named = {**headings, self.columns[-1][0]: headings.get(TIME)}
         total = at_most(count, self.most_counted)
         return ObjectList(
@@ -257,11 +304,11 @@ class ListDeclaration(Struct, frozen=True):
             self.words,
             tuple(rows),
             tuple((title, named.get(title)) for title, _ in self.columns),
-            asked.text,
+            query.text,
             self.longest,
             self._choices,
-            asked.chosen,
-            pages_beside(self.address, said, asked.query, more, total=total),
+            query.chosen,
+            pages_beside(self.address, parameters, query.query, more, total=total),
             saved,
             done,
             links,

@@ -1,16 +1,29 @@
 """/admin: numbers, charts and findings."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import audit
-from valetkey.authorization.actions.admin.server import DAYS, Amount, overview
+from valetkey.authorization.actions.admin.permissions import ActorPermissions
+from valetkey.authorization.actions.admin.server import (
+    DAYS,
+    ActivityCounts,
+    Amount,
+    activity,
+    totals,
+)
 from valetkey.authorization.actions.inspection.check import Finding, Level
-from valetkey.authorization.actions.inspection.inspector import Inspector
-from valetkey.authorization.actions.usage import DAYS_KEPT
-from valetkey.authorization.layout.contexts import Chart, RangeChoice, chosen_range, ranges
+from valetkey.authorization.actions.inspection.inspector import Inspector, PartState
+from valetkey.authorization.layout.contexts import (
+    Chart,
+    RangeChoice,
+    When,
+    chosen_range,
+    ranges,
+)
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.site.admin.administrator import (
     ADMIN,
@@ -21,14 +34,15 @@ from valetkey.authorization.site.admin.events.lines import EventRow, names_in, r
 from valetkey.authorization.site.page import Figure, Outcome, Page, Show
 from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.authorization.storage.usage import day_text
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
 
 
 class ConditionLine(Struct, frozen=True):
     """A condition to act on, in sentences to be translated and filled with `values`.
 
-    `page` is a page of the documentation, `console` one of the console, each "" for none.
+    `page` is a page of the documentation, and `url` what the button with the title `action` leads
+    to, each "" for none.
     """
 
     is_bad: bool
@@ -36,8 +50,28 @@ class ConditionLine(Struct, frozen=True):
     fix: str
     command: str
     values: Mapping[str, str]
+    times: Mapping[str, When] = MappingProxyType({})
     page: str = ""
-    console: str = ""
+    url: str = ""
+    action: str = ""
+
+
+class StateSentence(Struct, frozen=True):
+    """A sentence to be translated and filled with `values`, those in `times` as times."""
+
+    text: str
+    values: Mapping[str, str]
+    times: Mapping[str, When] = MappingProxyType({})
+
+
+class PartLine(Struct, frozen=True):
+    """The state of a part: its translatable name, what was found and the number of problems."""
+
+    name: str
+    sentences: Sequence[StateSentence] = ()
+    problems: int = 0
+    is_bad: bool = False
+    is_neutral: bool = False
 
 
 class ConsoleOverviewPage(Struct, frozen=True):
@@ -49,20 +83,23 @@ class ConsoleOverviewPage(Struct, frozen=True):
     people: Figure
     clients: Figure
     grants: Figure
-    #: Charts of the days of the range.
+    ranges: Sequence[RangeChoice]
+    #: Charts of the range; `slowest` in milliseconds.
     sign_ins: Chart
     failed: Chart
     tokens: Chart
     errors: Chart
-    ranges: Sequence[RangeChoice]
-    #: Charts of the last 24 hours; `slowest` in milliseconds.
     responses: Chart
     failures: Chart
     slowest: Chart
     findings: Sequence[ConditionLine] = ()
+    states: Sequence[PartLine] = ()
     #: What happened last, newest first.
     latest: Sequence[EventRow] = ()
 
+
+RANGES = (1, 7, 30)
+"""The days that the page offers; one day is shown by hour."""
 
 _LATEST = 5
 
@@ -89,28 +126,28 @@ class ConsoleOverview(Struct, frozen=True):
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
-        """Show findings, numbers and charts."""
+        """Show what needs attention, the state of each part, the latest events and charts."""
         actor, now = request.actor, request.now
-        chosen = chosen_range(request.query.get("days"), DAYS)
+        chosen = chosen_range(request.query.get("days"), DAYS, RANGES)
         # Called first: it checks the actor's permission.
-        found = await self.store.scan(lambda tx: overview(tx, actor, now, chosen))
-        latest = await self.store.scan(lambda tx: self._latest(tx, request))
-        findings = await self.inspector.findings(now)
-        dates, hours = [day_text(each.day) for each in found.days], found.hours
-        times = [f"{each.hour % 24:02}:00" for each in hours]
+        there, done, latest = await self.store.scan(
+            lambda tx: (
+                totals(tx, actor, now),
+                activity(tx, actor, now, chosen),
+                self._latest(tx, request),
+            )
+        )
+        inspection = await self.inspector.inspect(now)
         page = ConsoleOverviewPage(
-            people=_figure(found.people),
-            clients=_figure(found.clients),
-            grants=_figure(found.grants),
-            sign_ins=Chart(dates, [each.sign_ins for each in found.days]),
-            failed=Chart(dates, [each.failed_sign_ins for each in found.days]),
-            tokens=Chart(dates, [sum(each.tokens.values()) for each in found.days]),
-            errors=Chart(dates, [sum(each.errors.values()) for each in found.days]),
-            ranges=ranges(ADMIN, chosen, DAYS_KEPT),
-            responses=Chart(times, [each.answers for each in hours]),
-            failures=Chart(times, [each.failures for each in hours]),
-            slowest=Chart(times, [each.most for each in hours]),
-            findings=tuple(finding_line(each) for each in findings),
+            people=_figure(there.people),
+            clients=_figure(there.clients),
+            grants=_figure(there.grants),
+            ranges=ranges(ADMIN, chosen, RANGES),
+            **_charts(done),
+            findings=tuple(
+                finding_line(each, request.permissions, now) for each in inspection.findings
+            ),
+            states=tuple(part_line(each, now) for each in inspection.states),
             latest=latest,
         )
         return Show(page)
@@ -120,18 +157,53 @@ class ConsoleOverview(Struct, frozen=True):
         return rows_of(found, names_in(tx, found), request.now, self.kinds)
 
 
-def finding_line(finding: Finding) -> ConditionLine:
-    """Return the finding as the page shows it."""
-    row = finding.condition
+def finding_line(finding: Finding, permissions: ActorPermissions, now: Instant) -> ConditionLine:
+    """Return the finding as the page shows it to a user with these permissions."""
+    row, remedy = finding.condition, finding.condition.remedy
+    url, action = finding.console, translatable("Show")
+    if remedy is not None and permissions.allow(remedy.permission):
+        url, action = f"{url}/{remedy.slug}" if remedy.slug else url, remedy.title
     return ConditionLine(
         row.level is Level.ERROR,
         row.text,
         row.fix,
         finding.command,
         finding.values,
+        _times(finding, now),
         page=f"{row.page}.html" if row.page else "",
-        console=finding.console,
+        url=url,
+        action=action if url else "",
     )
+
+
+def part_line(state: PartState, now: Instant) -> PartLine:
+    """Return the state as the page shows it: what was found, problems only by their number."""
+    problems = state.problems
+    good = [each for each in state.findings if each.level is Level.OK]
+    return PartLine(
+        state.name,
+        [StateSentence(each.condition.text, each.values, _times(each, now)) for each in good],
+        len(problems),
+        any(each.level is Level.ERROR for each in problems),
+        any(each.condition.is_neutral for each in good),
+    )
+
+
+def _times(finding: Finding, now: Instant) -> Mapping[str, When]:
+    return {name: When(at, now) for name, at in finding.times.items()}
+
+
+def _charts(done: ActivityCounts) -> Mapping[str, Chart]:
+    numbers = {
+        "sign_ins": done.sign_ins,
+        "failed": done.failed_sign_ins,
+        "tokens": done.tokens,
+        "errors": done.errors,
+        "responses": [each.answers for each in done.responses],
+        "failures": [each.failures for each in done.responses],
+        "slowest": [each.most for each in done.responses],
+    }
+    return {name: Chart(done.labels, values) for name, values in numbers.items()}
 
 
 def _figure(amount: Amount) -> Figure:

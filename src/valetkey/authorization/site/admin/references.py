@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.actions.admin.search import is_gone
 from valetkey.authorization.model.user import fold
 from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.search import END, ClientFilter
@@ -14,6 +15,7 @@ from valetkey.kernel.url import canonical
 MOST_OFFERED = 200
 """Values that a field offers; others are typed."""
 
+_MOST_USERS = 100
 _LONGEST = 500
 _APIS_LOOKED_AT = 1_000
 
@@ -34,7 +36,7 @@ class Reference(Struct, frozen=True):
     kind: str = ""
     also: tuple[str, ...] = ()
 
-    def found(self, tx: Transaction, text: str) -> Sequence[Named]:
+    def candidates(self, tx: Transaction, text: str) -> Sequence[Named]:
         """Return what the text can mean."""
         if text in self.also:
             return ((text, ""),)
@@ -65,7 +67,7 @@ async def offered(
             names = dict(options)
             for line in _lines(texts.get(name, ""))[:MOST_OFFERED]:
                 if line not in names:
-                    names |= dict(reference.found(tx, line))
+                    names |= dict(reference.candidates(tx, line))
             words = tuple((each, "") for each in reference.also if each)
             found[name] = Offered((*words, *options), names)
         return found
@@ -88,7 +90,7 @@ async def resolved(
                 continue
             had, meant = set(_lines(kept.get(name, ""))), list[str]()
             for number, line in enumerate(_lines(texts[name])):
-                found = () if line in had else reference.found(tx, line)
+                found = () if line in had else reference.candidates(tx, line)
                 if line not in had and len(found) != 1:
                     code = f"{reference.kind}.{'ambiguous' if found else 'unknown'}"
                     faults.append(input_fault(f"{name}/{number}", code))
@@ -97,6 +99,15 @@ async def resolved(
         return values, faults
 
     return await store.scan(read) if references else (texts, ())
+
+
+def users_offered(tx: Transaction) -> tuple[Named, ...]:
+    """Return usernames that a field offers, each with its name or email; the first hundred users.
+
+    For callers that have checked the permission to view users.
+    """
+    found = (each for each in tx.users.page(0, _MOST_USERS) if not is_gone(each))
+    return tuple((each.username, each.name or each.email) for each in found)
 
 
 def suggestions(values: Callable[[], Iterable[str]]) -> Reference:

@@ -26,7 +26,7 @@ LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
         "events": (
             ADDRESSES["admin_events"],
-            ("person", "client", "name", "by", "outcome", "since", "until"),
+            ("person", "client", "name", "by", "outcome", "subject", "since", "until"),
         ),
         "users": (ADDRESSES["admin_users"], ("q", "show", "sort")),
         "clients": (
@@ -75,14 +75,14 @@ NOTHING_SAVED = SavedPart("events", "", ())
 
 
 def saved_part(
-    tx: Transaction, request: AdminRequest, list_name: str, said: Mapping[str, str]
+    tx: Transaction, request: AdminRequest, list_name: str, parameters: Mapping[str, str]
 ) -> SavedPart:
     """Return what the user saved for a list whose page has these parameters."""
     address, _ = LISTS[list_name]
-    saved = SavedFilters(tx.db).of(request.user.uid, list_name)
+    saved = SavedFilters(tx.db).of_list(request.user.uid, list_name)
     return SavedPart(
         list_name,
-        urlencode({name: value for name, value in said.items() if value}),
+        urlencode({name: value for name, value in parameters.items() if value}),
         tuple(SavedLine(each.name, f"{address}?{each.query}") for each in saved),
     )
 
@@ -104,8 +104,8 @@ class SavedFilterForms(Struct, frozen=True):
             raise page_not_found()
         address, parameters = LISTS[list_name]
         given = read_query((form.get("query") or "")[:_LONGEST], opaque=("q",))
-        said = {each: given.get(each) or "" for each in parameters}
-        query = urlencode({each: value for each, value in said.items() if value})
+        values = {each: given.get(each) or "" for each in parameters}
+        query = urlencode({each: value for each, value in values.items() if value})
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,
@@ -130,4 +130,4 @@ class SavedFilterForms(Struct, frozen=True):
 
         work = save if form.get("do") == "save" else delete
         await self.store.write(work, done_by=actor.done_by)
-        return SeeOther(with_query(address, said))
+        return SeeOther(with_query(address, values))

@@ -107,7 +107,7 @@ class SelectedPages(Struct, frozen=True):
 
     async def run(self, request: AdminRequest) -> Outcome:
         """Ask before an operation on several entries; if confirmed, run it and show the results."""
-        confirmed, form = self.selection.buttons.of(request.request), request.form
+        confirmed, form = self.selection.buttons.confirmed(request.request), request.form
         values = tuple(dict.fromkeys(form.all(self.selection.field)[:SHOWN]))
 
         def find_entries(tx: Transaction) -> Sequence[SelectedEntry]:
@@ -139,7 +139,7 @@ class SelectedPages(Struct, frozen=True):
 
     def _page(self, request: AdminRequest, entries: Sequence[SelectedEntry]) -> SelectedPage:
         selection = self.selection
-        button = selection.buttons.of(request.request).button
+        button = selection.buttons.confirmed(request.request).button
         return SelectedPage(
             request.request.path,
             selection.back,

@@ -102,9 +102,9 @@ class TargetRequest(VisitorRequest, frozen=True, kw_only=True):
 
 
 class SignInStep(Ticket, frozen=True, array_like=True, kw_only=True):
-    """Proof of the first factor, bound to browser, return target (`way`) and password."""
+    """Proof of the first factor, bound to the browser, the return target and the password."""
 
-    way: str
+    return_target: str
     methods: tuple[str, ...]
     password: str
 
@@ -260,28 +260,28 @@ class SignInFlow(Struct, frozen=True):
         self,
         request: Request,
         target: ReturnTarget,
-        wanted: SecondFactorNeeded,
+        needed: SecondFactorNeeded,
         methods: tuple[str, ...],
     ) -> SeeOther:
         """Redirect to the page of the second factor, with sealed proof of the first in a cookie."""
-        return self._step(request, target, _name(target), wanted, methods)
+        return self._step(request, target, _name(target), needed, methods)
 
     def _step(
         self,
         request: Request,
         target: ReturnTarget,
         name: str,
-        wanted: SecondFactorNeeded,
+        needed: SecondFactorNeeded,
         methods: tuple[str, ...],
     ) -> SeeOther:
         step = SignInStep(
-            uid=wanted.user.uid,
+            uid=needed.user.uid,
             browser=self.server.cookies.browser_fingerprint(self.server.cookies.browser(request))
             or "",
             expires_at=later(request.at, STEP),
-            way=name,
+            return_target=name,
             methods=methods,
-            password=wanted.password,
+            password=needed.password,
         )
         sealed = seal_ticket(step, _PURPOSE, self.server.keyring.sealer, self.server.random)
         return SeeOther(target.address_of(SECOND_FACTOR), (self.server.cookies.step.set(sealed),))
@@ -294,7 +294,7 @@ class SignInFlow(Struct, frozen=True):
         if step is None or browser is None or not same(step.browser, browser):
             return None
         # A form of an interaction that begins again belongs to the one before.
-        return step if same(step.way, target.form_about or _name(target)) else None
+        return step if same(step.return_target, target.form_about or _name(target)) else None
 
     def still(self, tx: Transaction, step: SignInStep) -> User | None:
         """Return and lock the user of the proof, if password and account are unchanged."""
@@ -310,7 +310,7 @@ class SignInFlow(Struct, frozen=True):
 
     def _password_print(self, tx: Transaction, user: User) -> str:
         stored = tx.users.password_hash(user.uid) or ""
-        return self.server.keyring.fingerprint_key.of(
+        return self.server.keyring.fingerprint_key.fingerprint(
             "second factor", f"{user.generation} {stored}"
         )
 

@@ -42,8 +42,8 @@ def own_token(stage: WalkContext) -> None:
         "another app: that one is no use.",
         "client_credentials S4 S8 S12 S15",
     ):
-        asked = {"grant_type": "client_credentials"}
-        given = {**asked, "client_id": PRINTER, "client_secret": site.secret(PRINTER)}
+        form = {"grant_type": "client_credentials"}
+        given = {**form, "client_id": PRINTER, "client_secret": site.secret(PRINTER)}
         answer = wire.send("POST", f"{site.auth_url}/token", query=given)
         got = stage.token(answer, _SCOPE)
         more = sorted({"refresh_token", "uid", "info"} & got.keys())
@@ -56,11 +56,11 @@ def own_token(stage: WalkContext) -> None:
         stage.token(answer, _SCOPE)
 
         header = basic(PRINTER, site.secret(PRINTER))
-        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=asked, headers=header)
+        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
         stage.got["itself"] = stage.token(answer, _SCOPE)
 
         header = basic(PRINTER, site.secret(DESK))
-        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=asked, headers=header)
+        answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
         stage.refused(answer, 401, "invalid_client")
 
 
@@ -91,12 +91,12 @@ def client_registration(stage: WalkContext) -> None:
         story.check("description", answer.text("description"), changes["description"])
         story.right("both are changed")
 
-        asked, state = stage.authorize_url(PRINTER, elsewhere, scope="notes:read")
-        code = stage.code(stage.ada.authorize(asked), elsewhere, state)
+        request_url, state = stage.authorize_url(PRINTER, elsewhere, scope="notes:read")
+        code = stage.code(stage.ada.authorize(request_url), elsewhere, state)
         stage.token(stage.exchange(code, elsewhere), "notes:read", uid=UID)
 
-        asked, _ = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
-        page = stage.ada.authorize(asked)
+        request_url, _ = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
+        page = stage.ada.authorize(request_url)
         story.check("status", page.status, 400)
         story.check("sent to", page.location, "")
         story.right("Ada is not sent to the old address: she reads what is wrong instead")
@@ -124,8 +124,8 @@ def authorize_app(stage: WalkContext) -> None:
         "a code, which the app exchanges for tokens, server to server.",
         "authorization_code S5 S10 S11 S14 S17",
     ):
-        asked, state = stage.authorize_url(PRINTER, site.callback, scope=scope)
-        code = stage.code(stage.ada.authorize(asked), site.callback, state)
+        url, state = stage.authorize_url(PRINTER, site.callback, scope=scope)
+        code = stage.code(stage.ada.authorize(url), site.callback, state)
 
         answer = stage.exchange(code, site.callback)
         got = stage.got[PRINTER] = stage.token(answer, scope, uid=UID)
@@ -154,14 +154,14 @@ def public_client(stage: WalkContext) -> None:
         "signed in, so she sees only the consent page.",
         "authorization_code S5 S10 S11",
     ):
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             POCKET,
             callback,
             scope="notes:read",
             code_challenge=challenge,
             code_challenge_method="S256",
         )
-        code = stage.code(stage.ada.authorize(asked), callback, state)
+        code = stage.code(stage.ada.authorize(url), callback, state)
         form = {
             "grant_type": "authorization_code",
             "client_id": POCKET,
@@ -191,19 +191,19 @@ def implicit(stage: WalkContext) -> None:
         "disabled for every app until an administrator enables it.",
         "implicit S6",
     ):
-        asked, state = stage.authorize_url(VIEWER, _VIEWER_URI, response_type="token")
-        page = stage.ada.authorize(asked)
-        told = stage.sent_back(page, _VIEWER_URI, state)
+        url, state = stage.authorize_url(VIEWER, _VIEWER_URI, response_type="token")
+        page = stage.ada.authorize(url)
+        redirected = stage.sent_back(page, _VIEWER_URI, state)
         story.check("anything in the query", "?" in page.location, False)
-        story.check("token_type", told.get("token_type"), "bearer")
-        story.check("scope", told.get("scope"), "notes:read")
-        story.check("uid", told.get("uid"), str(UID))
-        lives = int(told.get("expires_in", "0"))
+        story.check("token_type", redirected.get("token_type"), "bearer")
+        story.check("scope", redirected.get("scope"), "notes:read")
+        story.check("uid", redirected.get("uid"), str(UID))
+        lives = int(redirected.get("expires_in", "0"))
         story.need("expires_in", 0 < lives <= _TEN_MINUTES, "600 seconds at most", str(lives))
-        story.check("a refresh token", "refresh_token" in told, False)
+        story.check("a refresh token", "refresh_token" in redirected, False)
         story.right("all of it in the fragment, ten minutes at most, no refresh token")
 
-        answer = stage.read("notes", told.get("access_token", ""))
+        answer = stage.read("notes", redirected.get("access_token", ""))
         story.check("notes", len(stage.items(answer)), stage.notes)
         story.right("the token reads Ada's notes")
 
@@ -250,8 +250,8 @@ def openid_connect(stage: WalkContext) -> None:
         keys = wire.send("GET", answer.text("jwks_uri"), brief=True)
         story.right("one document names every endpoint, and the keys that sign")
 
-        asked, state = stage.authorize_url(CLUB, CLUB_CALLBACK, scope=scope, nonce=nonce)
-        code = stage.code(stage.ada.authorize(asked), CLUB_CALLBACK, state)
+        url, state = stage.authorize_url(CLUB, CLUB_CALLBACK, scope=scope, nonce=nonce)
+        code = stage.code(stage.ada.authorize(url), CLUB_CALLBACK, state)
         credentials = b64encode(f"{CLUB}:{site.secret(CLUB)}".encode()).decode()
         answer = wire.send(
             "POST",
@@ -280,9 +280,9 @@ def openid_connect(stage: WalkContext) -> None:
         page = stage.ada.open(f"{endpoints['end_session']}?id_token_hint={id_token}&{back}")
         page = stage.ada.submit(page, "sign-out")
         story.check("back at the app", page.location, f"{CLUB_BACK}?state=bye")
-        asked, _ = stage.authorize_url(CLUB, CLUB_CALLBACK, scope="openid", prompt="none")
-        told = stage.ada.authorize(asked).redirect_parameters
-        story.check("asked without a page", told.get("error"), "login_required")
+        url, _ = stage.authorize_url(CLUB, CLUB_CALLBACK, scope="openid", prompt="none")
+        parameters = stage.ada.authorize(url).redirect_parameters
+        story.check("asked without a page", parameters.get("error"), "login_required")
         story.right("after a button of ours she is back at the app, and signed in no more")
 
 

@@ -59,14 +59,14 @@ def refreshed(stage: WalkContext) -> None:
         "granted: it no longer needs the name and email address.",
         "refresh_token S9 S13 S15",
     ):
-        asked = {
+        form = {
             "grant_type": "refresh_token",
             "client_id": PRINTER,
             "client_secret": site.secret(PRINTER),
             "refresh_token": str(stage.received(PRINTER)["refresh_token"]),
             "scope": "notes:read",
         }
-        answer = wire.send("POST", f"{site.auth_url}/oauth/token", query=asked)
+        answer = wire.send("POST", f"{site.auth_url}/oauth/token", query=form)
         got = stage.token(answer, "notes:read", uid=UID)
         story.check("info", got.get("info", {}), {})
         answer = wire.send(
@@ -85,8 +85,8 @@ def replayed(stage: WalkContext) -> None:
         "the two was legitimate, so it also revokes the tokens of the first exchange.",
         "authorization_code S18",
     ):
-        asked, state = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
-        code = stage.code(stage.ada.authorize(asked), site.callback, state)
+        url, state = stage.authorize_url(PRINTER, site.callback, scope="notes:read")
+        code = stage.code(stage.ada.authorize(url), site.callback, state)
         got = stage.token(stage.exchange(code, site.callback), "notes:read", uid=UID)
         stage.read("notes", got["access_token"])
         story.right("the first exchange is good, and its token reads")
@@ -142,10 +142,10 @@ def allow_partly(stage: WalkContext) -> None:
         "app gets a token that can read, and its write request is rejected.",
         "authorization_code S3 S14",
     ):
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             PRINTER, site.callback, scope="notes:read notes:write", prompt="consent"
         )
-        page = stage.ada.authorize(asked, allows=("notes:read",))
+        page = stage.ada.authorize(url, allows=("notes:read",))
         code = stage.code(page, site.callback, state)
         got = stage.token(stage.exchange(code, site.callback), "notes:read", uid=UID)
 
@@ -178,13 +178,13 @@ def deny_consent(stage: WalkContext) -> None:
         "The app asks again, and Ada denies access. The app receives access_denied and no code.",
         "authorization_code S10",
     ):
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             PRINTER, site.callback, scope="notes:write", prompt="consent"
         )
-        page = stage.ada.authorize(asked, denies=True)
-        told = stage.sent_back(page, site.callback, state)
-        story.check("error", told.get("error"), "access_denied")
-        story.check("a code", "code" in told, False)
+        page = stage.ada.authorize(url, denies=True)
+        redirected = stage.sent_back(page, site.callback, state)
+        story.check("error", redirected.get("error"), "access_denied")
+        story.check("a code", "code" in redirected, False)
         story.right("access_denied, and no code")
 
 
@@ -214,10 +214,10 @@ def resource_indicators(stage: WalkContext) -> None:
         story.right("the challenge leads to the API's metadata, and that to the issuer (RFC 9728)")
 
         scope = f"{READ} {WRITE}"
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             PRINTER, site.callback, scope=scope, resource=site.calendar
         )
-        code = stage.code(stage.ada.authorize(asked), site.callback, state)
+        code = stage.code(stage.ada.authorize(url), site.callback, state)
         answer = stage.exchange(code, site.callback, resource=site.calendar)
         got = stage.got[CALENDAR] = stage.token(answer, scope, uid=UID)
         token = bearer(str(got["access_token"]))
@@ -253,10 +253,10 @@ def role_at_api(stage: WalkContext) -> None:
         story.right(f"Ada's token has the role {PLANNER}, and adds an event")
 
         scope = f"{READ} {WRITE}"
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             PRINTER, site.callback, scope=scope, resource=site.calendar
         )
-        code = stage.code(grace.authorize(asked), site.callback, state)
+        code = stage.code(grace.authorize(url), site.callback, state)
         answer = stage.exchange(code, site.callback, resource=site.calendar)
         got = stage.token(answer, scope, uid=OWNER_UID)
         token = bearer(str(got["access_token"]))
@@ -264,14 +264,14 @@ def role_at_api(stage: WalkContext) -> None:
         story.check("status", answer.status, 403)
         story.right("Grace's token has the same scopes and no role: 403")
 
-        asked, state = stage.authorize_url(
+        url, state = stage.authorize_url(
             CLUB, CLUB_CALLBACK, scope="openid groups", nonce="any-value"
         )
-        told = stage.sent_back(grace.authorize(asked), CLUB_CALLBACK, state)
-        story.check("error", told.get("error"), "access_denied")
+        redirected = stage.sent_back(grace.authorize(url), CLUB_CALLBACK, state)
+        story.check("error", redirected.get("error"), "access_denied")
         story.right("Grace is no member: Reading Club gets access_denied and no code")
 
-        code = stage.code(stage.ada.authorize(asked), CLUB_CALLBACK, state)
+        code = stage.code(stage.ada.authorize(url), CLUB_CALLBACK, state)
         form = {
             "grant_type": "authorization_code",
             "code": code,

@@ -255,14 +255,14 @@ class WalkContext:
     def authorize_url(self, client_id: str, redirect_uri: str, **more: str) -> tuple[str, str]:
         """Return an app's authorization request, and its state."""
         state = to_base64url(SYSTEM.random(9))
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": client_id,
             "redirect_uri": redirect_uri,
             "state": state,
             **more,
         }
-        query = "&".join(f"{name}={quote(value, safe=':/')}" for name, value in asked.items())
+        query = "&".join(f"{name}={quote(value, safe=':/')}" for name, value in parameters.items())
         return f"{self.site.auth_url}/oauth/authorize?{query}", state
 
     def sent_back(self, page: Page, redirect_uri: str, state: str) -> Mapping[str, str]:
@@ -331,7 +331,7 @@ class WalkContext:
 
     def exchange(self, code: str, redirect_uri: str, **more: str) -> ShownExchange:
         """Exchange Notes Printer's code for tokens, with everything in the query string (S11)."""
-        asked = {
+        form = {
             "grant_type": "authorization_code",
             "client_id": PRINTER,
             "client_secret": self.site.secret(PRINTER),
@@ -339,7 +339,7 @@ class WalkContext:
             "redirect_uri": redirect_uri,
             **more,
         }
-        return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=asked)
+        return self.wire.send("POST", f"{self.site.auth_url}/oauth/token", query=form)
 
     def refused(self, answer: ShownExchange, status: int, code: str) -> None:
         """Check that the response is an error of the authorization server with an explanation."""

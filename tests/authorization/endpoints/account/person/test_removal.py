@@ -83,7 +83,7 @@ def test_account_removal_lists_and_ends_all_access(tmp_path: Path, database_url:
     run(tmp_path, story, database_url)
 
 
-def test_signing_in_calls_it_off(tmp_path: Path, database_url: str) -> None:
+def test_signing_in_cancels_the_removal(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await press(await signed_in(it))
         it.clock.forward(days(3))

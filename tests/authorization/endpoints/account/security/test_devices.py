@@ -159,7 +159,7 @@ def test_remembered_device_is_listed_and_can_be_forgotten(tmp_path: Path) -> Non
         mine = await remembered(it, key)
         page = await alice.get("/account/security")
         assert knows(page, "Remembered devices")
-        (device,) = await it.store.read(lambda tx: tx.devices.of(ALICE.uid, it.clock.now))
+        (device,) = await it.store.read(lambda tx: tx.devices.of_user(ALICE.uid, it.clock.now))
         done = await alice.submit(page, "forget-1", device=device.id)
         assert done.location == "/account/security?done=device-forgotten"
         assert await is_asked(it, mine)
@@ -169,14 +169,14 @@ def test_remembered_device_is_listed_and_can_be_forgotten(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_another_password_ends_them(tmp_path: Path) -> None:
+def test_password_change_forgets_remembered_devices(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, key, _ = await with_app(it)
         await remembered(it, key)
         page = await alice.get("/account/security/password")
         typed = {"new": "another long password", "again": "another long password"}
         await alice.submit(page, "change", current="correct horse battery staple", **typed)
-        assert not await it.store.read(lambda tx: tx.devices.of(ALICE.uid, it.clock.now))
+        assert not await it.store.read(lambda tx: tx.devices.of_user(ALICE.uid, it.clock.now))
 
     run(tmp_path, story)
 

@@ -57,7 +57,7 @@ def test_parallel_uses_of_one_recovery_code_succeed_once(tmp_path: Path, databas
     run(tmp_path, story, database_url)
 
 
-def test_they_are_nobody_elses(tmp_path: Path) -> None:
+def test_recovery_code_of_another_user_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, _, codes = await with_app(it, "bob")
         await with_app(it)
@@ -68,7 +68,7 @@ def test_they_are_nobody_elses(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(tmp_path: Path) -> None:
+def test_new_recovery_codes_replace_the_old_and_can_be_downloaded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, old = await with_app(it)
         page = await alice.get("/account/security/recovery-codes")
@@ -93,7 +93,7 @@ def test_new_ones_take_the_place_of_the_old_and_can_be_kept_as_a_file(tmp_path: 
     run(tmp_path, story)
 
 
-def test_without_a_second_factor_there_are_none(tmp_path: Path) -> None:
+def test_recovery_codes_require_a_second_factor(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         await alice.submit(await alice.get("/account/security/authenticator/remove"), "remove")

@@ -1,10 +1,12 @@
 """APIs in the console: declared, edited, given secrets, disabled and deleted."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.authorization.endpoints.admin.test_input_form import fault_of, rows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.cases import case
 from tests.support.harness import Harness, run
@@ -12,10 +14,11 @@ from tests.support.plain_browser import Browser
 from valetkey.authorization.model.user import Role
 
 MCP = "https://mcp.example.com/mcp"
-DECLARED = {
+DECLARED: dict[str, str | list[str]] = {
     "identifier": MCP,
     "name": "Calendar",
-    "scopes": "calendar:read see your calendar\r\ncalendar:write change your calendar\r\n",
+    "scopes": ["calendar:read", "calendar:write", ""],
+    "text-scopes": ["see your calendar", "change your calendar", ""],
     "machine_scopes": "calendar:sync",
     "clients": "any",
 }
@@ -40,7 +43,8 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
         for query, listed in (("", True), ("?q=CALEN&sort=newest", True), ("?q=drive", False)):
             assert (place in (await page(browser, f"/admin/apis{query}")).body) == listed, query
         form = await page(browser, f"{place}/edit")
-        assert "calendar:read see your calendar\n" in form.body
+        assert rows(form, "scopes") == ["calendar:read", "calendar:write", ""]
+        assert rows(form, "text-scopes") == ["see your calendar", "change your calendar", ""]
         assert MCP not in form.body
         changed = await browser.submit(
             form,
@@ -49,7 +53,8 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
             clients="web\r\nmobile",
             access_token_lifetime="60",
             access_token_format="reference",
-            scopes="calendar:read see all",
+            scopes=["", "calendar:read"],
+            **{"text-scopes": [" ", "see all"]},
         )
         assert changed.location == f"{place}?done=edit", changed.body
         api = await it.read(lambda tx: tx.apis.find(place.rpartition("/")[2]))
@@ -72,11 +77,8 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
 
 _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
-    ("name", "", "missing or invalid"),
+    ("name", "", "Must not be empty."),
     ("name", "x" * 81, "missing or invalid"),
-    ("scopes", "calendar:read", "missing or invalid"),
-    ("scopes", "a see a\r\na see b", "missing or invalid"),
-    ("scopes", "openid sign you in", "openid is a scope of this server"),
     ("access_token_lifetime", "soon", "missing or invalid"),
     ("access_token_lifetime", "86401", "missing or invalid"),
     ("access_token_format", "paper", "missing or invalid"),
@@ -94,6 +96,55 @@ def test_invalid_field_is_shown_with_what_was_typed(tmp_path: Path) -> None:
                 assert said in answer.body
                 assert "see your calendar" in answer.body or field == "scopes"
                 assert not await it.read(lambda tx: tx.apis.page("", 10))
+
+    run(tmp_path, story)
+
+
+_WRONG_SCOPES: tuple[tuple[Sequence[str], Sequence[str], int, str], ...] = (
+    (["a", "b"], ["see a"], 1, "missing or invalid"),
+    (["a", ""], ["see a", "see b"], 1, "missing or invalid"),
+    (["a", "a"], ["see a", "see b"], 1, "missing or invalid"),
+    (["a b"], ["see a"], 0, "missing or invalid"),
+    (["a", "openid"], ["see a", "sign you in"], 1, "openid is a scope of this server"),
+    (["a", "7"], ["see a", "x" * 2_000], 1, "missing or invalid"),
+)
+"""Names and descriptions, the row that is wrong, and what is said of it."""
+
+
+@pytest.mark.parametrize(("names", "texts", "row", "said"), _WRONG_SCOPES)
+def test_scope_that_is_wrong_is_marked_in_its_row(
+    names: Sequence[str], texts: Sequence[str], row: int, said: str, tmp_path: Path
+) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        typed = {"scopes": list(names), "text-scopes": list(texts)}
+        answer = await do(browser, "/admin/apis/new", **{**DECLARED, **typed})
+        assert answer.status == 400
+        assert rows(answer, "scopes") == [*names, ""]
+        assert rows(answer, "text-scopes")[: len(texts)] == list(texts)
+        for number in range(len(names)):
+            told = fault_of(answer, "scopes", number)
+            assert (said in told) if number == row else not told
+
+    run(tmp_path, story)
+
+
+def test_many_scopes_are_edited_in_a_text_area(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        many = "\r\n".join(f"scope{number} see number {number}" for number in range(40))
+        # As the text area sends it.
+        asked = await page(browser, "/admin/apis/new")
+        action, shown = asked.form("do")
+        typed = {**shown, **DECLARED, "scopes": many}
+        del typed["text-scopes"]
+        made = await browser.post(action, typed)
+        assert made.status == 303, made.body
+        shown_again = await page(browser, f"{made.location.partition('?')[0]}/edit")
+        assert rows(shown_again, "scopes") == []
+        assert "scope39 see number 39</textarea>" in shown_again.body
+        assert "One per line" in shown_again.body
+        assert (await browser.submit(shown_again, "do", name="B")).status == 303
 
     run(tmp_path, story)
 

@@ -12,6 +12,7 @@ from tests.support.harness import ADA, USER_SCOPES, Harness, run
 from tests.support.plain_browser import Answer
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.scim.storage import ScimCredentials
+from valetkey.authorization.site.admin.input_fields import _declared  # pyright: ignore[reportPrivateUsage]
 
 TEXT = '{"type": "string", "maxLength": 40}'
 
@@ -36,7 +37,7 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
         made = await do(
             browser, "/admin/attributes/new", name="department", label="Department", schema=TEXT
         )
-        assert made.location == "/admin/attributes?done=saved"
+        assert made.location == "/admin/attributes/department?done=saved"
         assert "Department" in (await page(browser, made.location)).body
         set_ = await do(browser, "/admin/users/1001/attributes", attribute_department="physics")
         assert set_.location == "/admin/users/1001?done=attributes"
@@ -47,10 +48,13 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
             name="department",
             **claim("attribute:department", "id_token"),
         )
-        assert declared.location == "/admin/claims?done=saved"
+        assert declared.location == "/admin/claims/department?done=saved"
         user, app = [
             await page(browser, path) for path in ("/admin/users/1001", "/admin/clients/web")
         ]
+        used = await page(browser, "/admin/attributes/department")
+        assert 'href="/admin/claims/department"' in used.body
+        assert "ID token" in used.body
         assert 'href="/admin/claims/preview?person=uid%3A1001"' in user.body
         assert 'href="/admin/claims/preview?client=web"' in app.body
         shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
@@ -62,9 +66,12 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
             argument="here",
             **claim("constant:", "id_token", "userinfo"),
         )
-        assert answer.location == "/admin/claims?done=saved"
+        assert answer.location == "/admin/claims/department?done=saved"
         shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
         assert content(shown, "userinfo")["department"] == "here"
+        form = await page(browser, "/admin/claims/department/edit")
+        assert re.search(r'<option value="constant:"\s+selected', form.body)
+        assert re.search(r'name="argument"[^>]*value="here"', form.body)
         gone = await do(browser, "/admin/claims/department/delete")
         assert gone.location == "/admin/claims?done=delete"
         shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
@@ -82,7 +89,7 @@ def test_attribute_that_a_claim_uses_is_not_deleted(tmp_path: Path) -> None:
         await do(browser, "/admin/claims/new", name=name, **claim("attribute:a1", "userinfo"))
         refused = await do(browser, "/admin/attributes/a1/delete")
         assert refused.status == 400
-        assert "remove the claim first" in refused.body
+        assert "Claims come from this attribute; remove them first" in refused.body
         removed = await do(browser, "/admin/claims/https%3A%2F%2Fx.example%2Fa1/delete")
         assert removed.status == 303
         assert (await do(browser, "/admin/attributes/a1/delete")).status == 303
@@ -116,7 +123,7 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
         for name, source, places, said in (
             ("sub", "groups", ["id_token"], "has a meaning of its own"),
             ("c", "constant:", ["id_token"], "attribute:NAME"),
-            ("c", "groups", [], "missing or invalid"),
+            ("c", "groups", [], "Must not be empty."),
         ):
             answer = await do(browser, "/admin/claims/new", name=name, **claim(source, *places))
             assert (answer.status, said in answer.body) == (400, True), (name, answer.body)
@@ -181,15 +188,22 @@ def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
         listed = await page(browser, "/admin/scim")
         assert "Okta" in listed.body
         assert token[1] not in listed.body
-        (credential,) = await it.read(lambda tx: ScimCredentials.of(tx).live(5))
+        (credential,) = await it.read(lambda tx: ScimCredentials.of(tx).usable(5))
         place = f"/admin/scim/{credential.id}"
+        assert place in listed.body
+        shown = (await page(browser, place)).body
+        assert "/scim/v2" in shown
+        assert "Never used" in shown
+        assert all(f'href="{place}/{act}"' in shown for act in ("rotate", "end"))
+        assert token[1] not in shown
         rotated = await do(browser, f"{place}/rotate", previous_lives="0")
         fresh = re.search(r'<code id="token">([^<]+)</code>', rotated.body)
         assert fresh is not None
         assert fresh[1] != token[1]
         assert (await do(browser, f"{place}/end")).location == "/admin/scim?done=end"
-        assert not await it.read(lambda tx: ScimCredentials.of(tx).live(5))
-        assert (await browser.get(f"{place}/end")).status == 404
+        assert not await it.read(lambda tx: ScimCredentials.of(tx).usable(5))
+        for gone in (place, f"{place}/end"):
+            assert (await browser.get(gone)).status == 404
         assert (await do(browser, "/admin/scim/new", name="")).status == 400
 
     run(tmp_path, story)
@@ -224,14 +238,33 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_declarations_are_found_and_have_any_name(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        for name in ("new", "preview", "https://x.example/tier", "department"):
+            made = await do(browser, "/admin/claims/new", name=name, **claim("groups", "id_token"))
+            shown = await page(browser, made.location)
+            assert f'<bdi class="long">{name}</bdi>' in shown.body, shown.body
+            assert "Groups of the user" in shown.body
+            assert f'{made.location.partition("?")[0]}/delete"' in shown.body
+        found = (await browser.get("/admin/claims", q="TIER")).body
+        assert "https://x.example/tier" in found
+        assert "department" not in found.split("<table")[1]
+        assert "No claim found" in (await browser.get("/admin/claims", q="none")).body
+
+    run(tmp_path, story)
+
+
 def test_reader_sees_declarations_and_may_change_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", schema=TEXT)
         await do(browser, "/admin/scim/new", name="Okta")
         browser = await administrator(it, Role.AUDITOR)
-        assert "/admin/attributes/a1" not in (await page(browser, "/admin/attributes")).body
-        assert "/rotate" not in (await page(browser, "/admin/scim")).body
+        assert '"/admin/attributes/a1"' in (await page(browser, "/admin/attributes")).body
+        assert "/admin/attributes/a1/" not in (await page(browser, "/admin/attributes/a1")).body
+        (credential,) = await it.read(lambda tx: ScimCredentials.of(tx).usable(5))
+        assert "/rotate" not in (await page(browser, f"/admin/scim/{credential.id}")).body
         for path in (
             "attributes/new",
             "attributes/a1/edit",
@@ -241,5 +274,18 @@ def test_reader_sees_declarations_and_may_change_nothing(tmp_path: Path) -> None
             "users/1001/attributes",
         ):
             assert (await browser.get(f"/admin/{path}")).status == 404, path
+
+    run(tmp_path, story)
+
+
+def test_forms_that_are_shown_again_keep_nothing_more(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        kept = list[int]()
+        for _ in range(3):
+            for kind in ("claims", "attributes"):
+                assert (await browser.get(f"/admin/{kind}/new")).status == 200
+            kept.append(_declared.cache_info().currsize)
+        assert kept[1:] == kept[:1] * 2
 
     run(tmp_path, story)

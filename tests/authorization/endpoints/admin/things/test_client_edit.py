@@ -14,7 +14,7 @@ from valetkey.authorization.model.client import Client, Editor
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.operations.client_records import ClientChange
 from valetkey.authorization.protocol.register.client_metadata import fields_of
-from valetkey.authorization.site.admin.clients.edit import EDIT_CHOICES, EDIT_WORDS
+from valetkey.authorization.site.admin.clients.app_form import APP_CHOICES, APP_WORDS
 from valetkey.authorization.site.admin.input_fields import input_fields
 from valetkey.authorization.storage.transaction import Transaction
 
@@ -29,16 +29,16 @@ async def web(it: Harness) -> Client:
 
 
 def test_form_has_every_field_of_administrators() -> None:
-    assert set(EDIT_WORDS) == {each.name for each in fields_of(Editor.ADMINISTRATOR)}
-    assert all(label and label != name for name, (label, _) in EDIT_WORDS.items())
+    assert set(APP_WORDS) == {each.name for each in fields_of(Editor.ADMINISTRATOR)}
+    assert all(label and label != name for name, (label, _) in APP_WORDS.items())
 
 
 def test_choices_are_in_words() -> None:
-    fields = {it.name: it for it in input_fields(ClientChange, EDIT_WORDS, {})}
+    fields = {it.name: it for it in input_fields(ClientChange, APP_WORDS, {})}
     raw = {name: {value for value, _ in it.choices} for name, it in fields.items() if it.choices}
-    said = {name: {str(value) for value, _ in it} for name, it in EDIT_CHOICES.items()}
+    said = {name: {str(value) for value, _ in it} for name, it in APP_CHOICES.items()}
     assert raw == said
-    assert all(text != value for it in EDIT_CHOICES.values() for value, text in it)
+    assert all(text != value for it in APP_CHOICES.values() for value, text in it)
 
 
 def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
@@ -158,7 +158,7 @@ def test_lifetime_has_a_unit_and_wrong_values_are_kept(tmp_path: Path, database_
 
 def test_lifetime_of_many_digits_without_a_unit_is_shown_as_typed() -> None:
     name, text = "access_token_lifetime", "9" * 5_000
-    words = {name: EDIT_WORDS[name]}
+    words = {name: APP_WORDS[name]}
     (field,) = input_fields(ClientChange, words, {name: text}, durations=(name,))
     assert (field.kind, field.value) == ("duration", text)
 

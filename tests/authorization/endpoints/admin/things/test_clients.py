@@ -9,7 +9,6 @@ import pytest
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.cases import case
 from tests.support.harness import ADA, Harness, run
-from valetkey.authorization.actions.inspection.inspector import KEPT
 from valetkey.authorization.actions.inspection.records import IMPLICIT
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import Role
@@ -148,22 +147,8 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_overview_leads_to_the_app_that_needs_attention(tmp_path: Path) -> None:
-    async def story(it: Harness) -> None:
-        await it.client("viewer", profile="classic")
-        browser = await administrator(it)
-        await do(browser, "/admin/clients/viewer/allow-implicit")
-        it.clock.forward(KEPT + 1)
-        overview = await page(browser, "/admin")
-        problem = overview.body.partition("may use the implicit grant")[2].partition("</li>")[0]
-        assert 'href="/admin/clients/viewer"' in problem
-        assert "valetkey client" not in problem
-
-    run(tmp_path, story)
-
-
 def test_place_of_an_app_whose_id_is_a_url_is_escaped() -> None:
-    found = IMPLICIT.found(client="https://app.example/id?a=1%")
+    found = IMPLICIT.finding(client="https://app.example/id?a=1%")
     assert found.console == "/admin/clients/https%3A%2F%2Fapp.example%2Fid%3Fa%3D1%25"
 
 

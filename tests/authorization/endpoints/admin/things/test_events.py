@@ -19,8 +19,10 @@ from valetkey.authorization.model.event.accounts import (
     MailDispatched,
     MailGivenUp,
     RemovalPlanned,
+    RoleChanged,
     UserDisabled,
 )
+from valetkey.authorization.model.event.administration import SettingChanged
 from valetkey.authorization.model.event.event import by_cli, by_token
 from valetkey.authorization.model.event.grants import ClientDisabled, ClientRegistered
 from valetkey.authorization.model.user import Role, Uid, User
@@ -187,9 +189,35 @@ def test_events_of_email_name_its_kind_in_the_language_of_the_page(tmp_path: Pat
         assert "An email was sent: Sign-in from a new browser." in sent
         assert "kind new_device" in sent
         lost = text_of(await page(browser, "/admin/events?name=mail.given_up"))
-        assert "An email could not be delivered: of_another_version." in lost
+        assert "An email to ada (of_another_version) could not be delivered: no connection." in lost
         german = await browser.get("/admin/events", name="mail.dispatched", ui_locales="de")
         assert "Anmeldung in einem neuen Browser" in german.body
+
+    run(tmp_path, story)
+
+
+def test_changes_from_or_to_nothing_have_sentences_of_their_own(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        now = it.clock.now
+
+        def happen(tx: Transaction) -> None:
+            add = replace(tx.events, done_by=by_cli("root")).add
+            for before, after in (("", "owner"), ("owner", "support"), ("support", "")):
+                add(RoleChanged(1001, before, after), now)
+                add(SettingChanged("mail.host", before, after), now)
+
+        browser = await administrator(it)
+        await it.write(happen)
+        told = text_of(await page(browser, "/admin/events"))
+        for sentence in (
+            "ada was assigned the role owner.",
+            "The role of ada was changed from owner to support.",
+            "The role support was removed from ada .",
+            "The setting mail.host was set to owner.",
+            "The setting mail.host was changed from owner to support.",
+            "The setting mail.host was cleared; it was support.",
+        ):
+            assert sentence in told, sentence
 
     run(tmp_path, story)
 
@@ -219,7 +247,7 @@ def test_events_are_told_in_sentences_with_their_actor_and_fields(tmp_path: Path
             "The app Notes &lt;Printer&gt; was disabled. by root on the command line",
             "The app gone was disabled. by root on the command line",
             "The account ada is scheduled for deletion at 2027-01-15 08:00:00 UTC.",
-            "The account ada was disabled. by ada with an API token",
+            "The account ada was disabled. by ada with the API token at_1",
             "ada signed in. Details session.started",
             "thing.forgotten by the server",
         ):

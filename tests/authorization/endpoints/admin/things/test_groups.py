@@ -111,7 +111,7 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         assert "1 API requires the group." in asked
         full = await do(browser, "/admin/groups/staff/delete")
         assert full.status == 400
-        assert "this group contains groups" in full.body
+        assert "This group contains groups; delete them first" in full.body
         asked = " ".join((await page(browser, "/admin/groups/engineering/delete")).body.split())
         assert "1 user loses the group." in asked
         left = await do(browser, "/admin/groups/engineering/remove?uid=1001")

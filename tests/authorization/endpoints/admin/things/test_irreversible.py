@@ -44,7 +44,9 @@ def test_key_token_and_webhook_end_only_when_their_name_is_typed(tmp_path: Path)
         keys = it.foundation.keys
         await keys.refresh(it.clock.now, surely=True)
         kid = keys.current(it.clock.now).kid
-        made = await do(browser, "/admin/tokens/new", name="Report", days="1", permission="read")
+        made = await do(
+            browser, "/admin/tokens/new", name="Report", lifetime="1", permissions="read"
+        )
         assert made.status == 200
         await do(
             browser, "/admin/webhooks/new", url="https://hook.example/in", events="user.disabled"

@@ -36,7 +36,7 @@ def test_filters_are_saved_replaced_and_deleted_for_one_user_and_list(
         gone = await _post(browser, csrf, list="users", name="x", query="", do="delete")
         assert gone.location == "/admin/users"
         assert "Saved filters" not in (await page(browser, "/admin/users")).body
-        assert not await it.read(lambda tx: SavedFilters(tx.db).of(Uid(1002), "events"))
+        assert not await it.read(lambda tx: SavedFilters(tx.db).of_list(Uid(1002), "events"))
 
     run(tmp_path, story, database_url)
 
@@ -62,7 +62,7 @@ def test_number_and_content_of_saved_filters_are_limited(tmp_path: Path) -> None
             ({"name": "n0", "do": "else"}, 404),
         ):
             assert (await _post(browser, csrf, **{**said, **wrong})).status == status, wrong
-        kept = await it.read(lambda tx: SavedFilters(tx.db).of(Uid(1001), "clients"))
+        kept = await it.read(lambda tx: SavedFilters(tx.db).of_list(Uid(1001), "clients"))
         assert {each.query for each in kept} == {"q=print"}
         assert len(kept) == MOST
 

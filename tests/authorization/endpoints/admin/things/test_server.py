@@ -36,14 +36,35 @@ def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
         shown = await page(browser, "/admin/keys")
         assert "Retiring" in shown.body
         assert old in shown.body
+        one = await page(browser, f"/admin/keys/{old}")
+        assert "No longer signs." in one.body
+        assert "Published until" in one.body
+        assert "<code>signing_key.retired</code>" in one.body
+        assert f'"/admin/keys/{old}/withdraw"' in one.body
         assert (await it.introspect(tokens.text("access_token")))["active"] is True
         withdrawn = await do(browser, f"/admin/keys/{old}/withdraw")
         assert withdrawn.location == "/admin/keys?done=withdraw"
         assert (await it.introspect(tokens.text("access_token")))["active"] is False
         assert old not in (await page(browser, "/admin/keys")).body
+        assert (await browser.get(f"/admin/keys/{old}")).status == 404
+        assert (await browser.get("/admin/keys/%C3%A4")).status == 404
         records = await it.read(lambda tx: tx.events.newest(50))
         by = {each.name: each.done_by for each in records}
         assert by["signing_key.withdrawn"] == "user 1001"
+
+    run(tmp_path, story)
+
+
+def test_keys_are_shown_to_auditors_without_their_operations(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it, Role.AUDITOR)
+        listed = await page(browser, "/admin/keys")
+        assert "/admin/keys/rotate" not in listed.body
+        for kid in set(re.findall(r'href="/admin/keys/([^"/]+)"', listed.body)):
+            one = await page(browser, f"/admin/keys/{kid}")
+            assert "<code>signing_key.issued</code>" in one.body
+            assert "/admin/keys/rotate" not in one.body
+            assert f"/admin/keys/{kid}/withdraw" not in one.body
 
     run(tmp_path, story)
 
@@ -166,19 +187,25 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
 def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        form = await page(browser, "/admin/registration")
-        wrong = await _in_german(browser, form, note="For Ada", uses="0", days="x")
+        new = "/admin/registration/new"
+        form = await page(browser, new)
+        wrong = await _in_german(browser, form, note="For Ada", uses="0", lifetime="x")
         assert 'value="For Ada"' in wrong
-        assert "eine Zahl von 1 bis 1.000.000 ein." in wrong
-        assert "eine Anzahl von 1 bis 3650 Tagen ein." in wrong
-        made = await do(browser, "/admin/registration", note="For Ada", uses="2", days="3")
+        assert wrong.count('role="alert"') == 2
+        made = await do(browser, new, note="For Ada", uses="2", lifetime="3", lifetime_unit="86400")
         assert re.search(r"vk_in_\w{49}", made.body)
         shown = await page(browser, "/admin/registration")
         assert "For Ada" in shown.body
         assert not re.search(r"vk_in_\w{49}", shown.body)
-        answer = await browser.submit(shown, "withdraw-1")
-        assert answer.location == "/admin/registration?withdrawn=1"
-        assert not await it.read(lambda tx: tx.invitations.live(it.clock.now))
+        (invitation,) = await it.read(lambda tx: tx.invitations.usable(it.clock.now))
+        assert invitation.uses_left == 2
+        assert invitation.expires_at == it.clock.now + 3 * 86_400
+        at = f"/admin/registration/invitations/{invitation.id}/withdraw"
+        assert at in shown.body
+        answer = await do(browser, at)
+        assert answer.location == "/admin/registration?done=withdraw"
+        assert (await browser.get(at)).status == 404
+        assert not await it.read(lambda tx: tx.invitations.usable(it.clock.now))
 
     run(tmp_path, story)
 
@@ -205,7 +232,7 @@ def test_emails_are_listed_by_the_names_of_their_kinds(tmp_path: Path) -> None:
         shown = (await page(browser, "/admin/mail")).body
         assert "Email verification" in shown
         assert "verify_email" not in shown
-        assert "<code>of_another_version</code>" in shown
+        assert "<bdi>of_another_version</bdi></code>" in shown
         german = await browser.get("/admin/mail", ui_locales="de")
         assert "Bestätigung der E-Mail-Adresse" in german.body
 
@@ -218,25 +245,34 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         form = await page(browser, "/admin/tokens/new")
         assert 'value="roles"' not in form.body
-        wrong = await _in_german(browser, form, name="Report", days="366")
+        wrong = await _in_german(browser, form, name="Report", lifetime="366")
         assert 'value="Report"' in wrong
-        assert "eine Anzahl von 1 bis 365 Tagen ein." in wrong
-        assert "mindestens eine Option." in wrong
+        assert "Dieser Wert fehlt" in wrong
+        assert "Darf nicht leer sein." in wrong
         made = await browser.submit(
-            form, "do", name="Report", days="30", permission=["read", "clients"]
+            form, "do", name="Report", lifetime="30", permissions=["read", "clients"]
         )
         token = made.body.partition('<code id="token">')[2].partition("<")[0]
         one = Caller(it, token)
         assert (await one.call("GET", "/token")).json["permissions"] == ["clients", "read"]
         shown = await page(browser, "/admin/tokens")
         assert token not in shown.body
-        end = shown.body.partition('href="/admin/tokens/at_')[2].partition('"')[0]
-        answer = await do(browser, f"/admin/tokens/at_{end}")
+        address = "/admin/tokens/at_" + shown.body.split('href="/admin/tokens/at_')[1].split('"')[0]
+        live = await page(browser, address)
+        assert "Manage, disable and verify apps" in live.body
+        assert "Manage, disable and delete users" not in live.body
+        assert f'"{address}/end"' in live.body
+        answer = await do(browser, f"{address}/end")
+        ended = await page(browser, address)
+        assert "Revoked" in ended.body
+        assert f'"{address}/end"' not in ended.body
+        for unknown in ("at_none", "%C3%A4", "a%00"):
+            assert (await browser.get(f"/admin/tokens/{unknown}")).status == 404
         assert answer.location == "/admin/tokens?done=end"
         assert (await one.call("GET", "/token")).status == 401
         wider = await browser.post(
             "/admin/tokens/new",
-            {**form.form("do")[1], "name": "x", "days": "1", "permission": ["roles"]},
+            {**form.form("do")[1], "name": "x", "lifetime": "1", "permissions": ["roles"]},
             {"origin": "http://localhost:8400"},
         )
         assert wider.status == 400

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.support.harness import Harness, run
 from valetkey.authorization.model.user import Role
-from valetkey.authorization.webhooks.model import MOST_WEBHOOKS, WebhookAttempt
+from valetkey.authorization.webhooks.model import GONE, MOST_WEBHOOKS, WebhookAttempt
 from valetkey.authorization.webhooks.storage import Webhooks
 
 URL = "https://receiver.example/s3cret"
@@ -82,6 +82,19 @@ def test_auditors_see_webhooks_without_paths_and_buttons(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
+def test_page_says_why_the_receiver_disabled_the_webhook(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        await do(browser, NEW, url=URL)
+        one = await _only(it)
+        await it.write(lambda tx: Webhooks.of(tx).disable(one[16:], GONE, it.clock.now))
+        shown = (await page(browser, one)).body
+        assert "Disabled: receiver failed" in shown
+        assert "The receiver responded with status 410" in shown
+
+    run(tmp_path, story)
+
+
 def test_form_is_not_offered_at_the_maximum(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
@@ -90,6 +103,8 @@ def test_form_is_not_offered_at_the_maximum(tmp_path: Path) -> None:
         shown = (await page(browser, "/admin/webhooks")).body
         assert "There are 20 webhooks, the maximum." in shown
         assert NEW not in shown
-        assert (await do(browser, NEW, url=URL)).status == 409
+        answer = await do(browser, NEW, url=URL)
+        assert answer.status == 400
+        assert "There are 20 webhooks already." in answer.body
 
     run(tmp_path, story)

@@ -113,7 +113,7 @@ def test_pages_open_for_the_team_alone(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_they_follow_each_other_without_gap_and_can_be_filtered(
+def test_failures_are_paged_without_gap_and_can_be_filtered(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

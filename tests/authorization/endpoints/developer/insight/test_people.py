@@ -88,7 +88,7 @@ def test_pairwise_apps_see_their_own_subjects(tmp_path: Path) -> None:
         page = await (await signed_in(it)).get(f"{WEB1}/people")
         client = await it.server.directory.find("web1")
         assert client is not None
-        assert it.server.subjects.of(ALICE, client) in page.body
+        assert it.server.subjects.subject_of(ALICE, client) in page.body
         assert "1001" not in page.body
         assert knows(page, "Subjects are pairwise")
 

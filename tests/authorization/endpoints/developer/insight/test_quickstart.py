@@ -67,7 +67,7 @@ def test_quickstart_fills_every_placeholder() -> None:
     client = replace(WEB, redirect_uris=(LOCAL,), scope=Scope.of("openid"))
     filled = Quickstarts(ISSUER, "", (Algorithm.ES256,), bytes)
     for name in SERVER_STACKS:
-        shown = filled.of(client, name)
+        shown = filled.quickstart(client, name)
         texts = [shown.install, shown.run, *(file.text for file in shown.files)]
         left = {place for text in texts for place in re.findall(r"\{([a-z_]+)\}", text)}
         assert left <= NO_PLACES, name
@@ -149,7 +149,7 @@ def test_registration_leads_to_the_quickstart_of_its_preset(tmp_path: Path) -> N
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         form = await browser.get("/developer/new", kind="server", preset="nginx")
-        action, fields = form.form("register")
+        action, fields = form.form("do")
         made = await browser.post(action, {**fields, "name": ["Guarded"]})
         path = re.search(r'href="(/developer/apps/[^"]+/quickstart\?in=nginx)"', made.body)
         assert path, made.body

@@ -17,7 +17,7 @@ from valetkey.authorization.model.event.grants import CodeRedeemed, RefreshToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.replace import replace
-from valetkey.kernel.request_samples import RequestSample
+from valetkey.kernel.tracing import RequestSample
 
 _CHART = r"<svg\s+viewBox"
 

@@ -31,21 +31,21 @@ def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> Non
 
 
 @given(accent=colours)
-def test_keeps_the_colour_where_it_can_be_read(accent: str) -> None:
+def test_readable_accent_is_kept(accent: str) -> None:
     made = accent_shades(accent, LIGHT_CARD)
 
     if contrast(accent, LIGHT_CARD) >= TEXT_CONTRAST:
         assert made.text == made.fill == made.edge == accent
 
 
-def test_measures_contrast_as_wcag_does() -> None:
+def test_contrast_is_measured_as_wcag_defines_it() -> None:
     assert round(contrast("#000000", "#ffffff"), 2) == 21.0
     assert round(contrast("#777777", "#ffffff"), 2) == 4.48
     assert contrast("#2456d6", "#2456d6") == 1.0
 
 
 @pytest.mark.parametrize("text", ["", "red", "#fff", "#12345g", "#123456\n", "#１23456", "123456"])
-def test_takes_nothing_but_six_hexadecimal_digits(text: str) -> None:
+def test_accent_must_be_six_hexadecimal_digits(text: str) -> None:
     with pytest.raises(OperatorError, match=r"brand\.accent"):
         check_accent(text)
     with pytest.raises(OperatorError):

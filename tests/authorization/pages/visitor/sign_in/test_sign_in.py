@@ -12,7 +12,7 @@ def _read(page: SignInPage) -> Reading:
     return Reading(render(page, brand=Brand()))
 
 
-def test_has_the_names_that_automation_relies_on() -> None:
+def test_page_has_the_names_that_automation_relies_on() -> None:
     reading = _read(SIGN_IN)
     (form, _) = reading.all("form")
 
@@ -25,7 +25,7 @@ def test_has_the_names_that_automation_relies_on() -> None:
     assert form.attributes["action"] == "/oauth/sign-in?interaction=1"
 
 
-def test_helps_password_managers() -> None:
+def test_fields_have_autocomplete_for_password_managers() -> None:
     reading = _read(SIGN_IN)
 
     assert reading.by_id("username").attributes["autocomplete"] == "username"
@@ -47,7 +47,7 @@ def test_no_back_link_without_an_origin() -> None:
     assert len(list(reading.all("form"))) == 1
 
 
-def test_keeps_what_was_typed_and_goes_to_the_password() -> None:
+def test_page_keeps_what_was_typed_and_goes_to_the_password() -> None:
     reading = _read(replace(SIGN_IN, username="ada", failed=True))
 
     assert reading.by_id("username").attributes["value"] == "ada"
@@ -58,14 +58,14 @@ def test_keeps_what_was_typed_and_goes_to_the_password() -> None:
     assert reading.by_id("password").attributes["aria-invalid"] == "true"
 
 
-def test_says_nothing_is_wrong_at_first() -> None:
+def test_page_says_nothing_is_wrong_at_first() -> None:
     reading = _read(SIGN_IN)
 
     assert not [e for e in reading.elements if e.attributes.get("id") == "message"]
     assert "autofocus" in reading.by_id("username").attributes
 
 
-def test_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
+def test_page_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
     said = {
         wait: _read(replace(SIGN_IN, wait=wait)).by_id("message").text
         for wait in (1, 30, 91, 240, 3_600)
@@ -78,7 +78,7 @@ def test_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
     assert said[3_600].endswith("in 1 hour.")
 
 
-def test_shows_who_asks_and_where_the_answer_goes() -> None:
+def test_page_shows_who_asks_and_where_the_answer_goes() -> None:
     text = _read(SIGN_IN).the("main").text
 
     assert "to continue to Notes Printer" in text

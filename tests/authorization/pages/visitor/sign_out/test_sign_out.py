@@ -14,7 +14,7 @@ def _read(name: str) -> Reading:
     return Reading(render(EXAMPLES[name], brand=Brand(), csrf="csrf-value"))
 
 
-def test_asks_before_signing_out() -> None:
+def test_page_asks_before_signing_out() -> None:
     reading = _read("sign_out")
     button = reading.by_id("sign-out")
 
@@ -22,7 +22,7 @@ def test_asks_before_signing_out() -> None:
     assert "Ada Lovelace" in reading.the("main").text
 
 
-def test_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> None:
+def test_page_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> None:
     reading = _read("sign_out_app")
     assert "Notes Printer" in reading.the("h1").text
     fields = {each.attributes["name"]: each.attributes["value"] for each in reading.all("input")}
@@ -52,7 +52,7 @@ def test_frames_tell_the_apps_and_a_link_leads_back() -> None:
 
 
 @pytest.mark.parametrize("reason", list(NotRedirected))
-def test_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
+def test_page_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
     page = SignedOutPage("", reason.value, "VK-7F3K-9QXM-2RTD")
     reading = Reading(render(page, brand=Brand()))
     text = reading.the("main").text
@@ -62,7 +62,7 @@ def test_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
     assert not list(reading.all("iframe"))
 
 
-def test_says_that_one_is_signed_out() -> None:
+def test_page_says_that_one_is_signed_out() -> None:
     assert _read("signed_out").the("h1").text == "You are signed out"
 
 

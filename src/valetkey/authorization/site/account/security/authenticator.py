@@ -246,7 +246,7 @@ class AuthenticatorApp(Struct, frozen=True):
             if codes is None:
                 return None
             self.notices.sign_in_method_added(tx, there, SignInMethod.AUTHENTICATOR, now)
-            return codes, proof.note(tx, methods)
+            return codes, proof.record(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)
         if added is None:

@@ -80,7 +80,7 @@ class RecentProof(Struct, frozen=True):
         agent = request.request.headers.get("user-agent") or ""
         return RecentProof(browsers, request, NewSession.fresh(agent, browsers.random))
 
-    def note(self, tx: Transaction, methods: tuple[str, ...]) -> bool:
+    def record(self, tx: Transaction, methods: tuple[str, ...]) -> bool:
         """Record the proof under a new session cookie. False if another request was faster."""
         now = self.request.now
         asking = find_still_signed_in(tx, self.request.session.id, self.browsers.sessions, now)
@@ -190,7 +190,7 @@ class Confirm(Struct, frozen=True):
             request.request.address,
             request.now,
             lambda tx, who: noted.append(
-                who.uid == user.uid and proof.note(tx, (Amr.PASSWORD.value,))
+                who.uid == user.uid and proof.record(tx, (Amr.PASSWORD.value,))
             ),
             self.browsers.known_browser(request.request).mark,
         )
@@ -223,7 +223,7 @@ class Confirm(Struct, frozen=True):
                 return proof
             if proof.left is not None:
                 self.notices.recovery_code_used(tx, user, proof.left, now)
-            return recent.note(tx, proof.methods)
+            return recent.record(tx, proof.methods)
 
         noted = await self.store.write(verify, done_by=request.actor)
         if isinstance(noted, VerificationFailed):

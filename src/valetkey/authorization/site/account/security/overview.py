@@ -183,7 +183,7 @@ class Security(Struct, frozen=True):
                 When(each.changed_at, now),
                 here=each.id == here,
             )
-            for each in tx.devices.of(uid, now)
+            for each in tx.devices.of_user(uid, now)
         )
         return SecurityPage(
             devices_action=DEVICES,

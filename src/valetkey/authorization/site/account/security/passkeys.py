@@ -141,7 +141,7 @@ class PasskeyPages(Struct, frozen=True):
             if codes is None:
                 return None
             self.notices.sign_in_method_added(tx, user, SignInMethod.PASSKEY, now)
-            return codes, proof.note(tx, methods)
+            return codes, proof.record(tx, methods)
 
         added = await self.store.write(add, done_by=request.actor)
         if added is None:
@@ -212,9 +212,9 @@ class PasskeyPages(Struct, frozen=True):
         return SeeOther(f"{SECURITY}?done=passkey-removed")
 
     async def _find(self, request: SignedInRequest) -> Passkey:
-        wanted, uid = request.request.arguments["id"], request.user.uid
+        passkey_id, uid = request.request.arguments["id"], request.user.uid
         passkeys = await self.store.read(lambda tx: tx.credentials.passkeys_of(uid))
-        found = next((each for each in passkeys if each.id == wanted), None)
+        found = next((each for each in passkeys if each.id == passkey_id), None)
         if found is None:
             raise not_found("passkey")
         return found

@@ -54,15 +54,15 @@ from valetkey.authorization.site.admin.confirm import (
 from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
 from valetkey.authorization.site.admin.object_page import (
-    Activity,
     Adder,
     Fact,
     ObjectPage,
+    RecentEvents,
     Related,
 )
 from valetkey.authorization.site.admin.objects import (
-    Act,
     Line,
+    LineButton,
     Part,
     badge,
     code,
@@ -71,6 +71,7 @@ from valetkey.authorization.site.admin.objects import (
     text,
     words,
 )
+from valetkey.authorization.site.admin.references import Named, users_offered
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act as PageAct
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
@@ -158,6 +159,7 @@ class ClientPages(Struct, frozen=True):
                 {uid: user.username for uid, user in users if user is not None},
                 [each.name for each in offered if each.name not in had],
                 rows_of(events, names_in(tx, events), now, self.services.kinds),
+                users_offered(tx) if request.permissions.allow(Permission.CLIENTS) else (),
             )
 
         return Show(self._page(await self.services.store.scan(read_state), request))
@@ -181,7 +183,7 @@ class ClientPages(Struct, frozen=True):
     def _page(self, seen: "_ClientState", request: AdminRequest) -> ObjectPage:
         held, client, now = seen.held, seen.held.client, request.now
         may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
-        said, place = request.query.get("done") or "", client_address(client.id)
+        done, place = request.query.get("done") or "", client_address(client.id)
         links = [
             *((("edit", translatable("Edit app"), f"{place}/edit"),) if may else ()),
             *(link.to(client.id) for link in self.links if link.path == "/clients/{client_id}"),
@@ -198,7 +200,7 @@ class ClientPages(Struct, frozen=True):
             ),
             notes=tuple(_notes(held)),
             description=client.description,
-            done=_BUTTONS.done(said, _DONE),
+            done=_BUTTONS.done(done, _DONE),
             figures=(
                 (translatable("Connected users"), held.people),
                 (translatable("Authorizations"), held.authorizations),
@@ -206,17 +208,17 @@ class ClientPages(Struct, frozen=True):
             facts=tuple(_facts(client, now)),
             details=tuple(_details(client)),
             links=tuple(links),
-            ways=tuple(
+            actions=tuple(
                 each
                 for each in (_BUTTONS.offers(client, request.permissions, place) if may else ())
                 if each.slug not in {"secret", "remove-owner", "remove-group", "end-secret"}
             ),
             related=(
                 _secrets(client, f"{place}/end-secret" if may else "", now),
-                _groups(client, seen.groups, place, said, may=may),
-                _team(seen, place, said, may=may),
+                _groups(client, seen.groups, place, done, may=may),
+                _team(seen, place, done, may=may),
             ),
-            activity=Activity(seen.events, with_query(EVENTS, {"client": client.id})),
+            activity=RecentEvents(seen.events, with_query(EVENTS, {"client": client.id})),
         )
 
     async def _finish(self, request: AdminRequest, confirmed: Confirmed, result: object) -> Outcome:
@@ -254,10 +256,10 @@ class ClientPages(Struct, frozen=True):
                 raise page_not_found()
             facts += [names.get(uid, ""), f"user ID {uid}"]
         elif carries is not None:
-            wanted = form.get(carries[0]) or ""
-            if all(each.id != wanted for each in client.live_secrets(request.now)):
+            subject = form.get(carries[0]) or ""
+            if all(each.id != subject for each in client.live_secrets(request.now)):
                 raise page_not_found()
-            facts.append(wanted)
+            facts.append(subject)
         return Subject(
             client_address(client.id),
             client.name or client.id,
@@ -300,7 +302,7 @@ def secret_lines(secrets: Sequence[ClientSecret], end_url: str, now: Instant) ->
                 if secret.expires_at is None
                 else exact(When(secret.expires_at, now), translatable("Ends %(moment)s.")),
             ),
-            act=Act(
+            act=LineButton(
                 with_query(end_url, {"secret": secret.id}),
                 translatable("Revoke"),
                 translatable("Revoke %(name)s"),
@@ -320,6 +322,8 @@ class _ClientState(Struct, frozen=True):
     #: Groups without access, one more than are offered if there are many.
     groups: Sequence[str]
     events: tuple[EventRow, ...]
+    #: Usernames that the form for an owner offers.
+    users: tuple[Named, ...]
 
 
 def _notes(held: ClientWithUses) -> Iterator[Part]:
@@ -394,7 +398,7 @@ def _details(client: Client) -> Iterator[Fact]:
     """Return every other field that has a label or is not as it is by default."""
     metadata = metadata_of(client)
     for field in FIELDS.values():
-        value, kind = field.of(metadata), field.rule.kind
+        value, kind = field.value_of(metadata), field.rule.kind
         label = field.rule.label or EDIT_LABELS.get(field.name) or field.name
         plain = value == field.default and not field.rule.label
         if field.name in _SHOWN_ABOVE or plain or value in ("", (), None):
@@ -439,7 +443,7 @@ def _secrets(client: Client, end_url: str, now: Instant) -> Related:
     )
 
 
-def _groups(client: Client, groups: Sequence[str], place: str, said: str, *, may: bool) -> Related:
+def _groups(client: Client, groups: Sequence[str], place: str, typed: str, *, may: bool) -> Related:
     had, many = client.openid.required_groups, len(groups) > _OFFERED
     adder = Adder(
         f"{place}/groups",
@@ -448,7 +452,7 @@ def _groups(client: Client, groups: Sequence[str], place: str, said: str, *, may
         translatable("Give access to a group"),
         translatable("The name of a group.") if many else "",
         () if many else tuple((each, each) for each in groups),
-        fault=translatable("Group not found.") if said == "no-group" else "",
+        fault=translatable("Group not found.") if typed == "no-group" else "",
         warning=""
         if had
         else translatable("With the first group, only its members can sign in to the app."),
@@ -459,7 +463,7 @@ def _groups(client: Client, groups: Sequence[str], place: str, said: str, *, may
         tuple(
             Line(
                 text(name, f"{ADDRESSES['admin_groups']}/{quote(name, safe='')}"),
-                act=Act(
+                act=LineButton(
                     with_query(f"{place}/remove-group", {"group": name}),
                     translatable("Remove"),
                     translatable("Remove %(name)s"),
@@ -475,14 +479,15 @@ def _groups(client: Client, groups: Sequence[str], place: str, said: str, *, may
     )
 
 
-def _team(seen: _ClientState, place: str, said: str, *, may: bool) -> Related:
+def _team(seen: _ClientState, place: str, typed: str, *, may: bool) -> Related:
     adder = Adder(
         f"{place}/owners",
         "add",
         "person",
         translatable("Add an owner"),
         translatable("A username, email address or user ID."),
-        fault=_FAULTS.get(said, ""),
+        fault=_FAULTS.get(typed, ""),
+        offered=seen.users,
     )
     return Related(
         "team",
@@ -498,7 +503,7 @@ def _member(one: Membership, names: dict[int, str], place: str, *, may: bool) ->
     return Line(
         text(name, user_address(one.uid)),
         (badge(translatable("Owner") if one.owns else translatable("Member")),),
-        act=Act(
+        act=LineButton(
             with_query(f"{place}/remove-owner", {"uid": str(one.uid)}),
             translatable("Remove"),
             translatable("Remove %(name)s"),

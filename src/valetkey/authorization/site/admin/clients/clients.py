@@ -21,9 +21,11 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.objects import (
+    ACTIVE,
     ALL,
     BY_NAME,
     BY_NAME_DESCENDING,
+    DISABLED,
     NAMES,
     NEWEST_FIRST,
     OLDEST_FIRST,
@@ -87,24 +89,24 @@ class ClientListPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the apps. Unknown filter values are ignored."""
-        asked, actor = LIST.asked(request), request.actor
-        wanted = _filter(asked.text, asked.chosen)
-        place, order = place_in(asked.after or None), ListOrder(asked.order)
+        query, actor = LIST.read(request), request.actor
+        criteria = _filter(query.text, query.chosen)
+        place, order = place_in(query.after or None), ListOrder(query.order)
         found, count, saved = await self.store.scan(
             lambda tx: (
-                search.search(tx, actor, wanted, place, SHOWN, order),
-                tx.client_search.count(wanted, MOST_COUNTED + 1),
-                LIST.saved(tx, request, asked),
+                search.search(tx, actor, criteria, place, SHOWN, order),
+                tx.client_search.count(criteria, MOST_COUNTED + 1),
+                LIST.saved(tx, request, query),
             )
         )
         page = LIST.page(
             request,
-            asked,
+            query,
             [_row(line, request.now) for line in found.lines],
             cursor(found.after),
             count,
             saved=saved,
-            done=_DELETED if "deleted" in asked.query else "",
+            done=_DELETED if "deleted" in query.query else "",
         )
         return Show(page)
 
@@ -119,11 +121,7 @@ def client_states(
     *, disabled: bool, verified: bool, self_registered: bool, legacy: bool
 ) -> tuple[Part, ...]:
     """Return the states of an app, each in a word."""
-    states = [
-        badge(translatable("Disabled"), "alarm")
-        if disabled
-        else badge(translatable("Active"), "good")
-    ]
+    states = [DISABLED if disabled else ACTIVE]
     if verified:
         states.append(badge(translatable("Verified"), "good"))
     if self_registered:

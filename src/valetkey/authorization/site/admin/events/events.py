@@ -70,15 +70,14 @@ class EventQuery(Struct, frozen=True):
     name: str = ""
     by: str = ""
     outcome: str = ""
+    subject: str = ""
     since: str = ""
     until: str = ""
 
     @property
     def is_narrow(self) -> bool:
         """Return whether any filter is set."""
-        return any(
-            (self.person, self.client, self.name, self.by, self.outcome, self.since, self.until)
-        )
+        return self != EventQuery()
 
 
 class RefusalFacts(Struct, frozen=True):
@@ -143,6 +142,7 @@ _LAST_SECOND = 86_399
 _UNKNOWN_USER = translatable("No user has this user ID, username or email address.")
 _SEVERAL = translatable("This matches several users. Enter uid:1002 or name:1002.")
 _NO_EVENT = translatable("No event has this name. Choose one from the list.")
+_NO_SUBJECT = translatable("Enter a kind of object, or one of them: group or group:printers.")
 _NO_REFUSAL = translatable(
     "There is no record of this reference. Records are kept for seven days; those of the resource "
     "server are found by the command valetkey explain."
@@ -198,15 +198,15 @@ class EventPages(Struct, frozen=True):
         form, actor = request.query, request.actor
         query, before = _query(form), place_in(form.get("after"))
 
-        said = {name: value for name, value in asdict(query).items() if value}
+        parameters = {name: value for name, value in asdict(query).items() if value}
 
         def find_events(tx: Transaction) -> _Found:
             if reads_like_reference(query.person):
                 return _refused(tx, request, query.person)
-            wanted, faults = _filter(tx, query, self.services.kinds)
-            found = audit.page(tx, actor, wanted, before, SHOWN + 1)
-            count = len(audit.page(tx, actor, wanted, END, MOST_COUNTED + 1))
-            saved = saved_part(tx, request, "events", {} if faults else said)
+            criteria, faults = _filter(tx, query, self.services.kinds)
+            found = audit.page(tx, actor, criteria, before, SHOWN + 1)
+            count = len(audit.page(tx, actor, criteria, END, MOST_COUNTED + 1))
+            saved = saved_part(tx, request, "events", {} if faults else parameters)
             return _Found(found, count, names_in(tx, found), faults, saved)
 
         it = await self.services.store.scan(find_events)
@@ -217,9 +217,13 @@ class EventPages(Struct, frozen=True):
             query=query,
             names=tuple(sorted(self.services.kinds)),
             listed=rows_of(it.listed[:SHOWN], it.names, request.now, self.services.kinds),
-            live_url="" if it.faults or it.refusal or "after" in form else with_query(LIVE, said),
-            export_url=with_query(EXPORT, said) if it.listed else "",
-            paging=pages_beside(EVENTS, said, form, after, total=at_most(it.count, MOST_COUNTED)),
+            live_url=""
+            if it.faults or it.refusal or "after" in form
+            else with_query(LIVE, parameters),
+            export_url=with_query(EXPORT, parameters) if it.listed else "",
+            paging=pages_beside(
+                EVENTS, parameters, form, after, total=at_most(it.count, MOST_COUNTED)
+            ),
             faults=it.faults,
             saved=it.saved,
             refusal=None if it.refusal is None else _facts(it.refusal, request.now),
@@ -229,26 +233,33 @@ class EventPages(Struct, frozen=True):
     async def show_confirmation(self, request: AdminRequest) -> Outcome:
         """Show the confirmation page of an export."""
         query = _query(request.query)
-        said = {name: value for name, value in asdict(query).items() if value}
-        page = ExportPage(EXPORT, with_query(EVENTS, said), query, MOST_EVENTS)
+        parameters = {name: value for name, value in asdict(query).items() if value}
+        page = ExportPage(EXPORT, with_query(EVENTS, parameters), query, MOST_EVENTS)
         return Show(page)
 
     async def export(self, request: AdminRequest) -> Outcome:
         """Stream the export while it is read."""
         form = request.form
-        services, query, said = self.services, _query(form), form.get("format")
-        if said not in FORMATS:
+        services, query, file_format = self.services, _query(form), form.get("format")
+        if file_format not in FORMATS:
             raise page_not_found()
-        wanted, faults = await services.store.read(
+        criteria, faults = await services.store.read(
             lambda tx: _filter(tx, query, self.services.kinds)
         )
         if faults:
             raise page_not_found()
-        kind: Literal["csv", "ndjson"] = "csv" if said == "csv" else "ndjson"
-        filters = {
-            name: value for name, value in asdict(wanted).items() if name not in {"only", "without"}
-        }
-        body = CopyWanted(kind, **filters, outcome=_OUTCOMES[query.outcome])
+        kind: Literal["csv", "ndjson"] = "csv" if file_format == "csv" else "ndjson"
+        body = CopyWanted(
+            format=kind,
+            uid=criteria.uid,
+            client_id=query.client,
+            name=query.name,
+            done_by=query.by,
+            outcome=_OUTCOMES[query.outcome],
+            subject=query.subject,
+            since=criteria.since,
+            until=criteria.until,
+        )
         call = call_of(services, EXPORT_EVENTS, request.actor, request.now, body=body)
         copy = (await call.operation.run(call)).download
         pieces = None if copy is None else copy.stream
@@ -256,13 +267,13 @@ class EventPages(Struct, frozen=True):
 
 
 def _query(form: Form) -> EventQuery:
-    said = {
+    parameters = {
         name: (form.get(name) or "").strip()[:_LONGEST]
-        for name in ("person", "client", "name", "by", "outcome", "since", "until")
+        for name in ("person", "client", "name", "by", "outcome", "subject", "since", "until")
     }
-    if said["outcome"] not in set(audit.Outcome):
-        said["outcome"] = ""
-    return EventQuery(**said)
+    if parameters["outcome"] not in set(audit.EventOutcome):
+        parameters["outcome"] = ""
+    return EventQuery(**parameters)
 
 
 def _filter(
@@ -284,7 +295,7 @@ def _filter(
     if faults:
         return _NOWHERE, tuple(faults)
     since, until = days["since"], days["until"]
-    wanted = EventFilter(
+    criteria = EventFilter(
         uid=uid,
         client_id=query.client,
         name=query.name,
@@ -292,7 +303,10 @@ def _filter(
         since=since or Instant(0),
         until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
     )
-    return audit.with_outcome(wanted, query.outcome, kinds), ()
+    about = audit.with_subject(criteria, query.subject, kinds)
+    if about is None:
+        return _NOWHERE, (("subject", _NO_SUBJECT),)
+    return audit.with_outcome(about, query.outcome, kinds), ()
 
 
 def _uids(tx: Transaction, text: str) -> set[int]:

@@ -1,18 +1,18 @@
 """Events as sentences, with their fields: for the event log and the page of a user."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin.search import is_gone
+from valetkey.authorization.actions.admin.search import is_gone, named_object
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.email import label_of
 from valetkey.authorization.model.event.accounts import MailDispatched, MailGivenUp
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import Event, is_directory
 from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.site.admin.clients.clients import client_address
-from valetkey.authorization.site.admin.groups.groups import Link
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.transaction import Transaction
@@ -22,6 +22,13 @@ _EMPTY = "\u2013"
 _MOMENTS = ("_at", "_until")
 _OF_EMAIL = frozenset({MailDispatched.name, MailGivenUp.name})
 _COLUMNS = frozenset({"uid", "client_id", "grant_id"})
+
+
+class Link(Struct, frozen=True):
+    """A name with the URL of its page."""
+
+    name: str
+    url: str
 
 
 NONE = Link("", "")
@@ -60,6 +67,9 @@ class EventRow(Struct, frozen=True):
     email: str = ""
     #: Why, marked for translation: shown in place of the code in the sentence; "" if it has none.
     reason: str = ""
+    #: The object that it is about, shown in place of this field, if the event has a field with it.
+    subject: Link = NONE
+    subject_field: str = ""
 
 
 class Names(Struct, frozen=True):
@@ -67,6 +77,8 @@ class Names(Struct, frozen=True):
 
     users: Mapping[int, str]
     apps: Mapping[str, str]
+    #: By subject, as in events.
+    objects: Mapping[str, Link] = MappingProxyType({})
 
     def user(self, uid: int | None) -> Link:
         """Return the user of this uid; a deleted user is named by it and has no page."""
@@ -84,20 +96,29 @@ class Names(Struct, frozen=True):
 
 
 def names_in(tx: Transaction, events: Sequence[EventRecord]) -> Names:
-    """Look up the users and apps that these events mention, including their actors."""
+    """Look up the users, apps and objects that these events mention, including their actors."""
+    subjects = {each.subject for each in events if each.subject}
     uids = {each.uid for each in events if each.uid}
     apps = {each.client_id for each in events if each.client_id}
     for each in events:
         kind, _, rest = each.done_by.partition(" ")
         if kind == "user" and (uid := _uid(rest)):
             uids.add(uid)
+            if token := rest.partition(" token ")[2]:
+                subjects.add(f"token:{token}")
         elif kind == "client":
             apps.add(rest)
+        elif is_directory(each.done_by):
+            subjects.add(each.done_by.replace(" ", ":", 1))
     users = ((uid, tx.users.find(Uid(uid))) for uid in uids)
     clients = ((each, tx.clients.find(each)) for each in apps)
+    objects = {
+        each: Link(*found) for each in subjects if (found := named_object(tx, each)) is not None
+    }
     return Names(
         {uid: user.username for uid, user in users if user is not None and not is_gone(user)},
         {each: client.name or each for each, client in clients if client is not None},
+        objects,
     )
 
 
@@ -110,31 +131,35 @@ def rows_of(
 
 def _row(event: EventRecord, names: Names, now: Instant, kind: type[Event] | None) -> EventRow:
     data = msgspec.json.decode(event.data, type=dict[str, object])
-    said = {word: _text(word, value, now) for word, value in data.items()}
+    texts = {word: _text(word, value, now) for word, value in data.items()}
     of_kind = () if kind is None else kind.__struct_fields__
+    field = "" if kind is None else kind.subject_field()
+    gone = Link(_EMPTY if kind is None else kind.former_name(texts) or _EMPTY, "")
     return EventRow(
         id=event.id,
         name=event.name,
         when=When(event.at, now),
-        sentence="" if kind is None else kind.sentence,
-        values={word: said.get(word) or _EMPTY for word in of_kind},
+        sentence="" if kind is None else kind.sentence_of({**texts, "uid": str(event.uid or "")}),
+        values={word: texts.get(word) or _EMPTY for word in of_kind},
         user=names.user(event.uid),
         app=names.app(event.client_id),
         actor=_actor(event, names),
-        fields=tuple(_fields(event, said)),
+        fields=tuple(_fields(event, texts)),
         ip_address="" if event.origin is None else event.origin.address,
-        email=label_of(said.get("kind", "")) if event.name in _OF_EMAIL else "",
-        reason="" if kind is None else kind.reasons.get(said.get("because", ""), ""),
+        email=label_of(texts.get("kind", "")) if event.name in _OF_EMAIL else "",
+        reason="" if kind is None else kind.reasons.get(texts.get("because", ""), ""),
+        subject=names.objects.get(event.subject or "", gone) if field else NONE,
+        subject_field=field,
     )
 
 
-def _fields(event: EventRecord, said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _fields(event: EventRecord, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "id", event.id
     yield "at", When(event.at, event.at).exact
     for word in ("uid", "client_id", "grant_id"):
         if value := getattr(event, word):
             yield word, str(value)
-    yield from ((word, value) for word, value in said.items() if value and word not in _COLUMNS)
+    yield from ((word, value) for word, value in texts.items() if value and word not in _COLUMNS)
     yield "done_by", event.done_by
     if event.origin is not None and (browser := event.origin.shown_browser):
         yield "browser", browser
@@ -146,11 +171,14 @@ def _actor(event: EventRecord, names: Names) -> ActorShown:
         case "user" if uid := _uid(rest):
             token = rest.partition(" token ")[2]
             is_self = uid == event.uid and not token
-            return ActorShown("self" if is_self else "user", names.user(uid), token)
+            named = names.objects.get(f"token:{token}")
+            shown = token if named is None else named.name
+            return ActorShown("self" if is_self else "user", names.user(uid), shown)
         case "client":
             return ActorShown("self" if rest == event.client_id else "client", names.app(rest))
         case _:
-            return ActorShown(kind, Link(rest, ""))
+            # A directory is named by its credential, as a subject is.
+            return ActorShown(kind, names.objects.get(f"{kind}:{rest}", Link(rest, "")))
 
 
 def _uid(text: str) -> int:

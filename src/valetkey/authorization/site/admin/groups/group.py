@@ -52,17 +52,20 @@ from valetkey.authorization.site.admin.groups.groups import (
 from valetkey.authorization.site.admin.object_page import (
     Adder,
     ObjectPage,
+    RecentEvents,
     Related,
+    activity_about,
     facts,
 )
 from valetkey.authorization.site.admin.objects import (
-    Act,
     Line,
+    LineButton,
     Part,
     since,
     text,
     words,
 )
+from valetkey.authorization.site.admin.references import Named, users_offered
 from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act as PageAct
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show, at_most, pages_beside
@@ -120,6 +123,9 @@ class _GroupState(Struct, frozen=True):
     apis: Sequence[ApiWithRoles]
     #: Ids and names of apps that can be given to the group; one more than are offered if many are.
     others: Sequence[tuple[str, str]]
+    activity: RecentEvents
+    #: Usernames that the form for a member offers.
+    users: tuple[Named, ...]
 
 
 class GroupPages(Struct, frozen=True):
@@ -174,14 +180,14 @@ class GroupPages(Struct, frozen=True):
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:
         name, actor = _named(request), request.actor
-        wanted = uid_of(form.get("uid") or "")
+        uid = uid_of(form.get("uid") or "")
 
         def read_state(tx: Transaction) -> tuple[Group, User | None, Impact]:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
                 raise no_such_group()
-            user = None if wanted is None else tx.users.find(wanted)
+            user = None if uid is None else tx.users.find(uid)
             members = tx.groups.size(group, _MOST_COUNTED)
             apps = tx.client_search.requiring_group(group.name)
             apis = tx.apis.requiring_group(group.name, _MOST_APIS)
@@ -230,16 +236,18 @@ class GroupPages(Struct, frozen=True):
                 tx.api_roles.of_group(group, MOST_SHOWN),
                 declared_roles(tx),
                 _other_apps(tx, actor, {client_id for client_id, _ in apps}),
+                activity_about(tx, f"group:{group.id}", now, self.services.kinds),
+                users_offered(tx) if _may(request, Permission.USERS) else (),
             )
 
         seen = await self.services.store.scan(read_state)
-        place, said = group_address(seen.group.name), request.query.get("done") or ""
+        place, done = group_address(seen.group.name), request.query.get("done") or ""
         page = ObjectPage(
             GROUPS,
             translatable("Groups"),
             seen.group.name,
             description=seen.group.description,
-            done="" if typed else _BUTTONS.done(said, _DONE),
+            done="" if typed else _BUTTONS.done(done, _DONE),
             figures=((translatable("Members"), min(seen.count, _MOST_COUNTED)),),
             facts=facts(
                 (
@@ -248,12 +256,13 @@ class GroupPages(Struct, frozen=True):
                 )
             ),
             links=_links(seen.group, place) if _may(request, Permission.USERS) else (),
-            ways=_BUTTONS.offers(seen.group, request.permissions, place),
+            actions=_BUTTONS.offers(seen.group, request.permissions, place),
             related=(
                 _members(seen, request, place, typed or _Typed()),
-                _apps(seen, place, said, may=_may(request, Permission.CLIENTS)),
+                _apps(seen, place, done, may=_may(request, Permission.CLIENTS)),
                 *_below(seen, place, self.links, may=_may(request, Permission.USERS)),
             ),
+            activity=seen.activity,
         )
         return Show(page, 200 if typed is None else _BAD_REQUEST)
 
@@ -284,6 +293,7 @@ def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed
         translatable("A username, email address or user ID."),
         value=typed.person,
         fault=typed.fault,
+        offered=seen.users,
         candidates=tuple(
             Line(
                 text(each.username, user_address(each.uid)),
@@ -313,7 +323,7 @@ def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed
     )
 
 
-def _apps(seen: _GroupState, place: str, said: str, *, may: bool) -> Related:
+def _apps(seen: _GroupState, place: str, typed: str, *, may: bool) -> Related:
     name = seen.group.name
     many = len(seen.others) > _OFFERED
     adder = Adder(
@@ -323,7 +333,7 @@ def _apps(seen: _GroupState, place: str, said: str, *, may: bool) -> Related:
         translatable("Give access to an app"),
         translatable("The client ID of an app.") if many else "",
         () if many else tuple((each, shown or each) for each, shown in seen.others),
-        fault=translatable("This app does not exist.") if said == "no-app" else "",
+        fault=translatable("This app does not exist.") if typed == "no-app" else "",
         warning=translatable(
             "From then on, only members of the groups that have access can sign in to the app."
         ),
@@ -334,7 +344,7 @@ def _apps(seen: _GroupState, place: str, said: str, *, may: bool) -> Related:
         tuple(
             Line(
                 text(shown or client_id, client_address(client_id)),
-                act=Act(
+                act=LineButton(
                     with_query(client_address(client_id, "remove-group"), {"group": name}),
                     translatable("Remove"),
                     translatable("Remove %(name)s"),
@@ -393,7 +403,7 @@ def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> Line
     return Line(
         text(member.name or member.username, user_address(Uid(member.uid))),
         below=(text(member.username), since(When(member.since, now), translatable("Since"))),
-        act=Act(
+        act=LineButton(
             with_query(f"{place}/remove", {"uid": str(member.uid)}),
             translatable("Remove"),
             translatable("Remove %(name)s"),

@@ -73,14 +73,7 @@ MOST_COUNTED = 10_000
 """Groups that are counted for the total."""
 
 
-class Link(Struct, frozen=True):
-    """A name with the URL of its page."""
-
-    name: str
-    url: str
-
-
-class Groups(Struct, frozen=True):
+class GroupListPages(Struct, frozen=True):
     """List groups; create one."""
 
     services: Services
@@ -114,20 +107,20 @@ class Groups(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the groups with the text in their name or description."""
-        asked = LIST.asked(request)
-        query = {"q": asked.text, "cursor": _name(asked.after), "sort": asked.order}
+        list_query = LIST.read(request)
+        query = {"q": list_query.text, "cursor": _name(list_query.after), "sort": list_query.order}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=query)
         found = await value_of(call, GroupList)
         count, saved = await self.services.store.scan(
             lambda tx: (
-                tx.groups.count(asked.text, MOST_COUNTED + 1),
-                LIST.saved(tx, request, asked),
+                tx.groups.count(list_query.text, MOST_COUNTED + 1),
+                LIST.saved(tx, request, list_query),
             )
         )
         rows = [_row(each, request.now) for each in found.items]
-        done = translatable("Group deleted.") if "deleted" in asked.query else ""
+        done = translatable("Group deleted.") if "deleted" in list_query.query else ""
         return Show(
-            LIST.page(request, asked, rows, found.next or "", count, saved=saved, done=done)
+            LIST.page(request, list_query, rows, found.next or "", count, saved=saved, done=done)
         )
 
     async def _new(self, request: AdminRequest) -> FormSubject:

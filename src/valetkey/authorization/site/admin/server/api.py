@@ -163,10 +163,10 @@ def _resolved(schema: Schema, defs: Schema) -> Schema:
 def _parameters(operation: Operation, schema: Schema, defs: Schema) -> Iterator[ParameterShown]:
     for name in operation.arguments:
         yield ParameterShown(name, "path", "string", required=True)
-    for asked in operation.query:
-        text = asked.description
-        kind = _type(asked.schema, {})
-        yield ParameterShown(asked.name, "query", kind, required=False, text=text)
+    for parameter in operation.query:
+        text = parameter.description
+        kind = _type(parameter.schema, {})
+        yield ParameterShown(parameter.name, "query", kind, required=False, text=text)
     if operation.requires_if_match:
         text = "The ETag of the state that was read."
         yield ParameterShown("If-Match", "header", "string", required=True, text=text)

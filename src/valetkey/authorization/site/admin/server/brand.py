@@ -143,24 +143,26 @@ class BrandPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the form with the current brand."""
-        said = await self._current()
+        brand_values = await self._current()
         return self._form(
-            said, {each.value: said[each] for each in _TYPED}, saved="saved" in request.query
+            brand_values,
+            {each.value: brand_values[each] for each in _TYPED},
+            saved="saved" in request.query,
         )
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the brand, show what it would look like, or show each fault beside its field."""
-        form, said = request.form, await self._current()
+        form, brand_values = request.form, await self._current()
         typed = {each.value: (form.get(each.value) or "").strip() for each in _TYPED}
         if form.get("preview"):
-            return self._form(said, typed, is_preview=True)
+            return self._form(brand_values, typed, is_preview=True)
         body = BrandChange(**{name: value or None for name, value in typed.items()})
         call = call_of(self.services, CHANGE_BRAND, request.actor, request.now, body=body)
         try:
             await call.operation.run(call)
         except InvalidInput as invalid:
             faults = {each.field: _FAULTS[each.field] for each in invalid.faults}
-            return self._form(said, typed, faults)
+            return self._form(brand_values, typed, faults)
         return await self._saved()
 
     async def upload(self, request: AdminRequest) -> Outcome:
@@ -213,13 +215,13 @@ class BrandPages(Struct, frozen=True):
         return await self.services.store.read(lambda tx: current_brand(tx, base))
 
     async def _refuse(self, mode: str, fault: str) -> Show:
-        said = await self._current()
-        typed = {each.value: said[each] for each in _TYPED}
-        return self._form(said, typed, {f"logo-{mode}": _LOGO_FAULTS[fault]})
+        brand_values = await self._current()
+        typed = {each.value: brand_values[each] for each in _TYPED}
+        return self._form(brand_values, typed, {f"logo-{mode}": _LOGO_FAULTS[fault]})
 
     def _form(
         self,
-        said: Mapping[BrandField, str],
+        brand_values: Mapping[BrandField, str],
         typed: Mapping[str, str],
         faults: Mapping[str, str] | None = None,
         *,
@@ -227,7 +229,9 @@ class BrandPages(Struct, frozen=True):
         saved: bool = False,
     ) -> Show:
         base = self.services.settings.brand
-        page = brand_form(said, typed, base, faults or {}, is_preview=is_preview, saved=saved)
+        page = brand_form(
+            brand_values, typed, base, faults or {}, is_preview=is_preview, saved=saved
+        )
         issuer = self.services.settings.authorization.url
         return Show(page, _BAD_REQUEST if faults else 200, frames=(issuer,))
 
@@ -262,7 +266,7 @@ def previewed(
 
 
 def brand_form(
-    said: Mapping[BrandField, str],
+    brand_values: Mapping[BrandField, str],
     typed: Mapping[str, str],
     base: BrandSettings,
     faults: Mapping[str, str],
@@ -271,7 +275,7 @@ def brand_form(
     saved: bool = False,
 ) -> BrandFormPage:
     """Return the form with what was typed; `said` is the current brand, `base` the configured."""
-    accent = _accent(typed["accent"], said[BrandField.ACCENT])
+    accent = _accent(typed["accent"], brand_values[BrandField.ACCENT])
     shades = accent_shades(accent, LIGHT_CARD)
     query = urlencode({"name": typed["name"], "accent": accent})
     return BrandFormPage(
@@ -280,8 +284,8 @@ def brand_form(
         logos=tuple(
             LogoShown(
                 mode,
-                said[field],
-                said[field] != getattr(base, field.value),
+                brand_values[field],
+                brand_values[field] != getattr(base, field.value),
                 faults.get(f"logo-{mode}", ""),
             )
             for mode, field in LOGO_FIELDS.items()

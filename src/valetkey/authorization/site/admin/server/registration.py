@@ -1,81 +1,214 @@
 """/admin/registration: who may register apps, and invitations for apps to register themselves."""
 
-import re
-from typing import ClassVar
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from valetkey.authorization.actions.admin import tokens
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
-from valetkey.authorization.operations.server_records import InvitationMade, InvitationWanted
-from valetkey.authorization.operations.settings import INVITE, WITHDRAW_INVITATION
+from valetkey.authorization.operations.operation import Services, call_of, value_of
+from valetkey.authorization.operations.server_records import (
+    InvitationMade,
+    Invitations,
+    InvitationShown,
+)
+from valetkey.authorization.operations.settings import INVITE, LIST_INVITATIONS
 from valetkey.authorization.site.admin.administrator import (
     APPS_AND_APIS,
     AdminRequest,
+    actor_of,
     administrator,
+    page_not_found,
     with_query,
 )
 from valetkey.authorization.site.admin.clients.clients import CLIENTS
-from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
+from valetkey.authorization.site.admin.confirm import (
+    Buttons,
+    Confirmed,
+    Subject,
+    confirmation,
+    done_at,
+)
+from valetkey.authorization.site.admin.input_fields import Words
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.object_page import Fact, ObjectPage, Related
+from valetkey.authorization.site.admin.objects import Line, LineButton, exact, since, text, words
+from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NewSecretPage,
     ShownValue,
 )
-from valetkey.authorization.storage.members import InitialAccessToken
-from valetkey.kernel.moment import Instant, Lifetime, days
-from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.config.settings import RegistrationMode
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
-from valetkey.web.body import EMPTY, Form
+from valetkey.web.body import Form
 
 REGISTRATION = ADDRESSES["admin_registration"]
-WITHDRAW = "/admin/registration/invitations/{invitation_id}/withdraw"
+NEW = f"{REGISTRATION}/new"
+_INVITATION = f"{REGISTRATION}/invitations/{{invitation_id}}"
 
-_FAULTS = {
-    "note": translatable("Use at most 200 visible characters."),
-    "uses": translatable("Enter a number from 1 to 1,000,000."),
-    "lifetime": translatable("Enter a number of days from 1 to 3650."),
+_BUTTONS = Buttons.below("/invitations/{invitation_id}")
+_TITLE = translatable("Registration")
+_DAY = 86_400
+_MODES = {
+    RegistrationMode.OPEN: translatable("Open to all apps"),
+    RegistrationMode.TOKEN: translatable("Apps with an invitation from this page"),
+    RegistrationMode.OFF: translatable("Disabled"),
 }
-_TOO_MANY = translatable("The maximum number of invitations is reached. Withdraw one first.")
+_PEOPLE = {
+    "nobody": translatable("Only users with a role"),
+    "invited": translatable("Only users with permission"),
+    "verified": translatable("All users with a verified email address"),
+    "everyone": translatable("All users"),
+}
+_WORDS: Words = {
+    "note": (translatable("Note"), translatable("A note to identify the invitation.")),
+    "uses": (translatable("Apps it registers"), ""),
+    "lifetime": (translatable("Valid for"), ""),
+}
+_NO_EFFECT = translatable("Invitations have no effect while apps cannot register themselves.")
+_UNUSED_DAY = translatable("A self-registered app is removed after one day without use")
+_UNUSED = translatable("A self-registered app is removed after %(count)s days without use")
+_ONE_MORE = translatable("for one more app")
+_FOR_ONE = translatable("The token is shown only once. It registers one app.")
+_FOR_SEVERAL = translatable("The token is shown only once. It registers up to %(count)s apps.")
 
 
-class InitialAccessTokenLine(Struct, frozen=True):
-    """An invitation that can still be used."""
+class Registration(Struct, frozen=True):
+    """Show the registration policy; create and withdraw invitations."""
 
-    id: str
-    note: str
-    uses_left: int
-    since: When
-    until: When
-    #: The URL that withdraws it; "" if the role may not.
-    withdraw_url: str
+    services: Services
+
+    def pages(self) -> tuple[Page[AdminRequest], ...]:
+        """The policy with the invitations, the form for another, and the end of one."""
+        services, docs = self.services, "how-to/apps/let-apps-register-themselves.html"
+        form = InputForm(
+            NEW,
+            administrator(Permission.CLIENTS),
+            actor_of,
+            services,
+            INVITE,
+            InvitationMade,
+            _WORDS,
+            translatable("New invitation"),
+            self._new,
+            self._made,
+            submit=translatable("Create token"),
+            durations=("lifetime",),
+        )
+        return (
+            Page(
+                REGISTRATION,
+                administrator(),
+                self.show,
+                title=_TITLE,
+                nav=APPS_AND_APIS,
+                docs=docs,
+            ),
+            form.page(),
+            confirmation(
+                f"{_INVITATION}/{{act}}", _BUTTONS, services, self._subject, done_at(REGISTRATION)
+            ),
+        )
+
+    async def show(self, request: AdminRequest) -> Outcome:
+        """Show the policy and the invitations that can still be used."""
+        developers, registration = self.services.developers, self.services.settings.registration
+        page = registration_page(
+            registration.mode,
+            developers.registrants,
+            developers.setting,
+            registration.unused_lifetime,
+            await self._listed(request),
+            request.now,
+            may=request.permissions.allow(Permission.CLIENTS),
+            done=_BUTTONS.done(request.query.get("done")),
+        )
+        return Show(page)
+
+    async def _new(self, _request: AdminRequest) -> FormSubject:
+        is_off = self.services.settings.registration.mode is RegistrationMode.OFF
+        return FormSubject(
+            REGISTRATION,
+            _TITLE,
+            {"uses": "1", "lifetime": str(7 * _DAY)},
+            note=_NO_EFFECT if is_off else "",
+        )
+
+    async def _made(self, request: AdminRequest, made: InvitationMade) -> Outcome:
+        endpoint = f"{self.services.settings.authorization.url}/oauth/register"
+        until = When(Instant(made.record.expires_at), request.now).exact
+        return Show(invitation_page(made.token, endpoint, made.record.uses_left, until))
+
+    async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
+        invitation_id = request.arguments["invitation_id"]
+        found = next((it for it in await self._listed(request) if it.id == invitation_id), None)
+        if found is None:
+            raise page_not_found()
+        return Subject(REGISTRATION, found.note or found.id, (found.id,), above=_TITLE)
+
+    async def _listed(self, request: AdminRequest) -> Sequence[InvitationShown]:
+        call = call_of(self.services, LIST_INVITATIONS, request.actor, request.now)
+        return (await value_of(call, Invitations)).items
 
 
-class RegistrationPage(Struct, frozen=True):
-    """The registration policy, and the form for a new invitation.
+def registration_page(
+    mode: RegistrationMode,
+    people: str,
+    people_setting: str,
+    unused_lifetime: int,
+    invitations: Sequence[InvitationShown],
+    now: Instant,
+    *,
+    may: bool,
+    done: str = "",
+) -> ObjectPage:
+    """Return the page with the policy and the invitations; `may` is whether the role may invite.
 
-    `mode` is `off`, `token` or `open`; `people` is which users may register apps: `nobody`,
-    `invited`, `verified` or `everyone`, as the setting `people_setting` says.
+    `people` is which users may register apps, as the setting `people_setting` says, "" if none can.
     """
-
-    template: ClassVar[str] = "admin/server/registration.html"
-
-    action: str
-    mode: str
-    people: str
-    people_setting: str
-    unused_days: int
-    apps_url: str
-    invitations: tuple[InitialAccessTokenLine, ...]
-    may_invite: bool = True
-    note: str = ""
-    uses: str = "1"
-    days: str = "7"
-    faults: tuple[tuple[str, str], ...] = ()
-    withdrawn: bool = False
+    of_people = (
+        (Fact(translatable("Apps registered by users"), (words(_PEOPLE[people], people_setting),)),)
+        if people
+        else ()
+    )
+    days = unused_lifetime // _DAY
+    unused = words(
+        _UNUSED_DAY if days == 1 else _UNUSED, "registration.unused_lifetime", count=days
+    )
+    return ObjectPage(
+        "",
+        "",
+        _TITLE,
+        done=done,
+        facts=(
+            Fact(
+                translatable("Apps that register themselves"),
+                (words(_MODES[mode], "registration.mode"),),
+            ),
+            *of_people,
+            Fact(translatable("Unused"), (unused,)),
+        ),
+        links=(
+            (
+                "self-registered",
+                translatable("Apps that registered themselves"),
+                with_query(CLIENTS, {"origin": "self"}),
+            ),
+        ),
+        related=(
+            Related(
+                "invitations",
+                translatable("Invitations"),
+                tuple(_line(each, now, may=may) for each in invitations),
+                translatable("No active invitations."),
+                add_url=NEW if may else "",
+                add_title=translatable("Create invitation"),
+            ),
+        ),
+    )
 
 
 def invitation_page(token: str, endpoint: str, uses: int, until: str) -> NewSecretPage:
@@ -99,118 +232,24 @@ def invitation_page(token: str, endpoint: str, uses: int, until: str) -> NewSecr
     )
 
 
-_TITLE = translatable("Registration")
-_FOR_ONE = translatable("The token is shown only once. It registers one app.")
-_FOR_SEVERAL = translatable("The token is shown only once. It registers up to %(count)s apps.")
-_NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
-_DAY = 86_400
-_BAD_REQUEST = 400
-
-
-class Registration(Struct, frozen=True):
-    """Show the registration policy; create and withdraw invitations."""
-
-    services: Services
-
-    def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the policy with the form for an invitation, and the withdrawal of one."""
-        registrar = administrator(Permission.CLIENTS)
-        invite = Act(self.invite, requires=registrar)
-        return (
-            Page(
-                REGISTRATION,
-                administrator(),
-                self.show,
-                invite,
-                title=_TITLE,
-                nav=APPS_AND_APIS,
-                docs="how-to/apps/let-apps-register-themselves.html",
-            ),
-            Page(WITHDRAW, registrar, act=Act(self.withdraw)),
-        )
-
-    async def show(self, request: AdminRequest) -> Outcome:
-        """Show the policy and the open invitations."""
-        withdrawn = "withdrawn" in request.query
-        return await self._page(request, withdrawn=withdrawn)
-
-    async def invite(self, request: AdminRequest) -> Outcome:
-        """Create an invitation and show its token once."""
-        form = request.form
-        body = InvitationWanted(
-            (form.get("note") or "").strip(),
-            _number(form.get("uses")),
-            days(_number(form.get("days"))),
-        )
-        call = call_of(self.services, INVITE, request.actor, request.now, body=body)
-        try:
-            made = await value_of(call, InvitationMade)
-        except InvalidInput as invalid:
-            faults = tuple(
-                (
-                    each.field,
-                    _TOO_MANY if each == tokens.TOO_MANY_INVITATIONS else _FAULTS[each.field],
-                )
-                for each in invalid.faults
-            )
-            return await self._page(request, form, faults)
-        endpoint = f"{self.services.settings.authorization.url}/oauth/register"
-        until = When(Instant(made.record.expires_at), request.now).exact
-        return Show(invitation_page(made.token, endpoint, made.record.uses_left, until))
-
-    async def withdraw(self, request: AdminRequest) -> Outcome:
-        """Withdraw an invitation. A repeated submit shows the result of the first one."""
-        services, actor, path = self.services, request.actor, request.arguments
-        call = call_of(services, WITHDRAW_INVITATION, actor, request.now, path)
-        try:
-            await call.operation.run(call)
-        except Refused as refused:
-            if refused.refusal.code is not ErrorCode.NOT_FOUND:
-                raise
-        return SeeOther(f"{REGISTRATION}?withdrawn=1")
-
-    async def _page(
-        self,
-        request: AdminRequest,
-        form: Form = EMPTY,
-        faults: tuple[tuple[str, str], ...] = (),
-        *,
-        withdrawn: bool = False,
-    ) -> Outcome:
-        actor, now = request.actor, request.now
-        live = await self.services.store.read(lambda tx: tokens.live(tx, actor, now))
-        may = request.permissions.allow(Permission.CLIENTS)
-        settings, developers = self.services.settings, self.services.developers
-        page = RegistrationPage(
-            action=REGISTRATION,
-            mode=str(settings.registration.mode),
-            people=developers.registrants,
-            people_setting=developers.setting,
-            unused_days=Lifetime(settings.registration.unused_lifetime) // _DAY,
-            apps_url=with_query(CLIENTS, {"origin": "self"}),
-            invitations=tuple(_line(each, now, may=may) for each in live),
-            may_invite=may,
-            note=form.get("note") or "",
-            uses="1" if form is EMPTY else form.get("uses") or "",
-            days="7" if form is EMPTY else form.get("days") or "",
-            faults=faults,
-            withdrawn=withdrawn,
-        )
-        status = _BAD_REQUEST if faults else 200
-        return Show(page, status)
-
-
-def _number(text: str | None) -> int:
-    """Return the number in the text, or 0, which is never valid, for any other text."""
-    return int(text) if text and _NUMBER.fullmatch(text) else 0
-
-
-def _line(each: InitialAccessToken, now: Instant, *, may: bool) -> InitialAccessTokenLine:
-    return InitialAccessTokenLine(
-        id=each.id,
-        note=each.note,
-        uses_left=each.uses_left,
-        since=When(each.created_at, now),
-        until=When(each.expires_at, now),
-        withdraw_url=f"{REGISTRATION}/invitations/{each.id}/withdraw" if may else "",
+def _line(invitation: InvitationShown, now: Instant, *, may: bool) -> Line:
+    name = invitation.note or invitation.id
+    withdraw = LineButton(
+        f"{REGISTRATION}/invitations/{invitation.id}/withdraw",
+        translatable("Withdraw"),
+        translatable("Withdraw the invitation %(name)s"),
+        name,
+    )
+    left = invitation.uses_left
+    more = (
+        translatable("for one more app") if left == 1 else translatable("for %(count)s more apps")
+    )
+    return Line(
+        text(name),
+        below=(
+            words(more, count=left),
+            exact(When(Instant(invitation.expires_at), now), translatable("until %(moment)s")),
+            since(When(Instant(invitation.created_at), now), translatable("Created")),
+        ),
+        act=withdraw if may else None,
     )

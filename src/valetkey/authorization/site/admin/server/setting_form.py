@@ -159,6 +159,7 @@ class SettingFormPage(Struct, frozen=True):
     """
 
     template: ClassVar[str] = "admin/server/setting_form.html"
+    scripts: ClassVar[tuple[str, ...]] = ("select.js",)
 
     action: str
     setting: SettingLine

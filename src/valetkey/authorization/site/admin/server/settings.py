@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import audit, server
-from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
+from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.layout.language import translations
@@ -24,12 +24,26 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
+from valetkey.authorization.site.admin.object_page import ObjectPage, Related, facts
+from valetkey.authorization.site.admin.objects import (
+    Line,
+    LineButton,
+    Part,
+    badge,
+    code,
+    since,
+    text,
+    words,
+)
 from valetkey.authorization.site.admin.server.setting_form import BUTTONS, SettingLine, line_of
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.records import EventRecord
 from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.config.rules import Group
+from valetkey.config.paths import credential_path, database_file, keyring_path
+from valetkey.config.rules import SettingsGroup
+from valetkey.config.sections.people import MailSettings
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
 
@@ -52,53 +66,53 @@ class SettingGroup(Struct, frozen=True):
 
 
 _GROUPS = {
-    Group.SIGN_UP: (
+    SettingsGroup.SIGN_UP: (
         translatable("Sign-up"),
         translatable("Who may create an account, and how long a deleted one can be kept."),
     ),
-    Group.SESSIONS: (
+    SettingsGroup.SESSIONS: (
         translatable("Sessions"),
         translatable("How long users and administrators stay signed in."),
     ),
-    Group.PASSWORDS: (
+    SettingsGroup.PASSWORDS: (
         translatable("Passwords and factors"),
         translatable("How passwords are stored, and when a second factor is asked for."),
     ),
-    Group.EMAIL: (
+    SettingsGroup.EMAIL: (
         translatable("Email"),
         translatable("The mail server, and the sender of emails."),
     ),
-    Group.TOKENS: (
+    SettingsGroup.TOKENS: (
         translatable("Tokens"),
         translatable("How long tokens, codes and signing keys are valid."),
     ),
-    Group.APPS: (
+    SettingsGroup.APPS: (
         translatable("Registration of apps"),
         translatable("Who may register apps, and what such apps may do."),
     ),
-    Group.DIRECTORIES: (
+    SettingsGroup.DIRECTORIES: (
         translatable("Providers and directories"),
         translatable("Users who come from other systems."),
     ),
-    Group.BRAND: (
+    SettingsGroup.BRAND: (
         translatable("Brand and documentation"),
         translatable("How the pages look, and where the documentation is."),
     ),
-    Group.PRIVACY: (
+    SettingsGroup.PRIVACY: (
         translatable("Privacy"),
         translatable("What is recorded about users, and for how long."),
     ),
-    Group.LIMITS: (
+    SettingsGroup.LIMITS: (
         translatable("Limits"),
         translatable("How much one user, app or network may do before it is delayed or refused."),
     ),
-    Group.NETWORK: (
+    SettingsGroup.NETWORK: (
         translatable("Network"),
         translatable("Addresses, certificates, proxies and databases of the servers."),
     ),
-    Group.MONITORING: (
+    SettingsGroup.MONITORING: (
         translatable("Monitoring"),
-        translatable("Logs, events, metrics and traces."),
+        translatable("Alerts by email, logs, events, metrics and traces."),
     ),
 }
 
@@ -119,6 +133,9 @@ class ServerSettingsPage(Struct, frozen=True):
     only_set: bool = False
     #: The group that is open at first.
     opened: str = ""
+    #: The files that another node needs; empty for those who may not change settings.
+    node_files: tuple[str, ...] = ()
+    on_sqlite: bool = False
     action: str = SETTINGS
 
 
@@ -151,7 +168,7 @@ class SettingsPages(Struct, frozen=True):
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         only_set = request.query.get("show") == "set"
-        groups: dict[str, list[SettingLine]] = {each.value: [] for each in Group}
+        groups: dict[str, list[SettingLine]] = {each.value: [] for each in SettingsGroup}
         translate = translations(language_of(request.request, request.user)).gettext
         may = request.permissions.allow(Permission.SETTINGS)
         call = call_of(self.services, READ_SETTINGS, request.actor, request.now)
@@ -162,12 +179,13 @@ class SettingsPages(Struct, frozen=True):
             if not contains(each, translate, text.casefold().split()):
                 continue
             line = line_of(each, may=may, by=changes.get(each.path))
-            groups[each.group or Group.MONITORING].append(line)
-        file = self.services.settings.source.file
+            groups[each.group or SettingsGroup.MONITORING].append(line)
+        settings = self.services.settings
+        file = settings.source.file
         page = ServerSettingsPage(
             groups=tuple(
                 SettingGroup(each, *_GROUPS[each], tuple(groups[each]))
-                for each in Group
+                for each in SettingsGroup
                 if groups[each]
             ),
             file="" if file is None else str(file),
@@ -177,6 +195,8 @@ class SettingsPages(Struct, frozen=True):
             text=text,
             only_set=only_set,
             opened=request.query.get("group") or "",
+            node_files=_node_files(settings) if may else (),
+            on_sqlite=database_file(settings, settings.authorization) is not None,
         )
         return Show(page)
 
@@ -184,8 +204,8 @@ class SettingsPages(Struct, frozen=True):
         """Return the latest of the recorded changes of each setting."""
 
         def read(tx: Transaction) -> tuple[EventRow, ...]:
-            wanted = EventFilter(name=SettingChanged.name)
-            found = audit.page(tx, request.actor, wanted, END, _CHANGES)
+            criteria = EventFilter(name=SettingChanged.name)
+            found = audit.page(tx, request.actor, criteria, END, _CHANGES)
             kinds = {SettingChanged.name: SettingChanged}
             return rows_of(found, names_in(tx, found), request.now, kinds)
 
@@ -193,51 +213,41 @@ class SettingsPages(Struct, frozen=True):
         return {each.values["setting"]: each for each in reversed(rows)}
 
 
+def _node_files(settings: Settings) -> tuple[str, ...]:
+    file = settings.source.file
+    needed = (keyring_path(settings), credential_path(settings))
+    return tuple(str(each) for each in (*((file,) if file else ()), *needed))
+
+
 def contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
     """Return whether every word is in the name, the variable or the explanation."""
-    told = (each.label, each.reason, *_GROUPS.get(Group(each.group or Group.MONITORING), ()))
-    said = " ".join(filter(None, (*told, *(translate(it) for it in told if it))))
-    text = f"{each.path} {each.variable} {said}".casefold()
+    texts = (
+        each.label,
+        each.reason,
+        *_GROUPS.get(SettingsGroup(each.group or SettingsGroup.MONITORING), ()),
+    )
+    searched = " ".join(filter(None, (*texts, *(translate(it) for it in texts if it))))
+    text = f"{each.path} {each.variable} {searched}".casefold()
     return all(word in text for word in words)
 
 
 MAIL = ADDRESSES["admin_mail"]
 
 
-class EmailLine(Struct, frozen=True):
-    """The outcome of an email; `because` is "" if the mail server accepted it.
-
-    `label` is the name of its kind, marked for translation; "" for a kind of another version.
-    """
-
-    kind: str
-    label: str
-    when: When
-    attempts: int
-    because: str = ""
-
-
-class MailPage(Struct, frozen=True):
-    """The state of the email queue, with the button for a test email.
-
-    `transport` is `smtp`, `mailbox` or `off`; `tested` is `queued`, `refused`, or "".
-    """
-
-    template: ClassVar[str] = "admin/server/mail.html"
-
-    action: str
-    transport: str
-    server: str
-    sender: str
-    to: str
-    waiting: int
-    sent: tuple[EmailLine, ...]
-    given_up: tuple[EmailLine, ...]
-    may_test: bool = True
-    tested: str = ""
-
-
-_TESTED = ("queued", "refused")
+_EMAIL = translatable("Email")
+_OFF = badge(translatable("Email is disabled"), "alarm")
+_SET_UP = translatable(
+    "Users cannot verify addresses or reset passwords. Set your mail server: %(setting)s."
+)
+_IN_MAILBOX = translatable("Not sent. Emails are kept on the mailbox page, as in a demo.")
+_QUEUED = translatable("Test email queued. If it does not arrive, check the list below.")
+_REFUSED = Part(
+    "words",
+    translatable(
+        "No email was sent: email is disabled, or your address has reached its hourly limit."
+    ),
+    tone="alarm",
+)
 
 
 class _EventData(msgspec.Struct):
@@ -254,14 +264,13 @@ class Mail(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the state of the queue, with the button for a test email."""
         test = Act(self.test, requires=administrator(Permission.SETTINGS))
-        title = translatable("Email")
         return (
             Page(
                 MAIL,
                 administrator(),
                 self.show,
                 test,
-                title=title,
+                title=_EMAIL,
                 nav=SERVER,
                 docs="how-to/operate/send-mail.html",
             ),
@@ -273,17 +282,9 @@ class Mail(Struct, frozen=True):
         state = await self.services.store.scan(lambda tx: server.email_queue(tx, actor))
         tested = request.query.get("tested") or ""
         outbox = self.services.outbox
-        page = MailPage(
-            action=MAIL,
-            transport=server.transport_of(outbox),
-            server=outbox.settings.host,
-            sender=outbox.settings.from_address,
-            to=user.email,
-            waiting=state.waiting,
-            sent=_lines(state.sent, request.now),
-            given_up=_lines(state.given_up, request.now),
-            may_test=permissions_of(user.role).allow(Permission.SETTINGS),
-            tested=tested if tested in _TESTED else "",
+        transport, may = server.transport_of(outbox), request.permissions.allow(Permission.SETTINGS)
+        page = mail_page(
+            state, outbox.settings, transport, user.email, request.now, tested, may_test=may
         )
         return Show(page)
 
@@ -294,9 +295,74 @@ class Mail(Struct, frozen=True):
         return SeeOther(f"{MAIL}?tested={'queued' if queued else 'refused'}")
 
 
-def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[EmailLine, ...]:
+def mail_page(
+    state: server.EmailQueueSummary,
+    settings: MailSettings,
+    transport: str,
+    to: str,
+    now: Instant,
+    tested: str = "",
+    *,
+    may_test: bool,
+) -> ObjectPage:
+    """Return the state of the email queue; a test email is sent to the address `to`.
+
+    `transport` is `smtp`, `mailbox` or `off`; `tested` is `queued`, `refused`, or "".
+    """
+    if transport == "off":
+        url = f"{SETTINGS}?group={SettingsGroup.EMAIL.value}"
+        how = words(_SET_UP, url=url, setting="mail.host")
+        return ObjectPage("", "", _EMAIL, (_OFF,), (how,))
+    sender = code(settings.host) if transport == "smtp" else words(_IN_MAILBOX)
+    return ObjectPage(
+        "",
+        "",
+        _EMAIL,
+        notes=(_REFUSED,) if tested == "refused" else (),
+        done=_QUEUED if tested == "queued" else "",
+        facts=facts(
+            (
+                (translatable("Sent by"), sender),
+                (translatable("From"), text(settings.from_address)),
+                (translatable("Queued"), Part("number", count=state.waiting)),
+            )
+        ),
+        related=(
+            *((_test(to),) if may_test else ()),
+            Related(
+                "failed",
+                translatable("Failed"),
+                _lines(state.given_up, now),
+                translatable("No failed emails."),
+            ),
+            Related(
+                "sent",
+                translatable("Accepted by the mail server"),
+                _lines(state.sent, now),
+                translatable("No email sent yet."),
+            ),
+        ),
+    )
+
+
+def _test(to: str) -> Related:
+    title = translatable("Send test email")
+    act = LineButton(MAIL, title, title, to, (("to", "me"),), "do")
+    line = Line(words(translatable("The test email is sent to %(address)s."), address=to), act=act)
+    return Related("test", translatable("Test"), (line,))
+
+
+def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[Line, ...]:
     read = [(each, msgspec.json.decode(each.data, type=_EventData)) for each in found]
     return tuple(
-        EmailLine(said.kind, label_of(said.kind), When(each.at, now), said.attempts, said.because)
-        for each, said in read
+        Line(
+            # A version before or after this one may have other kinds.
+            words(label) if (label := label_of(value.kind)) else code(value.kind),
+            below=(
+                *((text(value.because),) if value.because else ()),
+                words(translatable("attempt %(number)s"), number=value.attempts),
+                since(When(each.at, now)),
+            ),
+        )
+        for each, value in read
     )

@@ -1,50 +1,65 @@
-"""/admin/tokens: list, create and end tokens of the admin API."""
+"""/admin/tokens: list, create, show and revoke tokens of the admin API."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import tokens
-from valetkey.authorization.actions.admin.permissions import Permission, permissions_of
+from valetkey.authorization.actions.admin.permissions import (
+    Permission,
+    permissions_of,
+    require,
+)
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.user import ApiToken, User
+from valetkey.authorization.model.user import ApiToken
 from valetkey.authorization.operations.operation import (
     PREFIX,
-    InvalidInput,
     Services,
-    call_of,
     cursor,
     place_in,
-    value_of,
 )
-from valetkey.authorization.operations.tokens import MAKE_TOKEN, NewToken, TokenWanted
+from valetkey.authorization.operations.tokens import MAKE_TOKEN, NewToken, token_shown
 from valetkey.authorization.site.admin.administrator import (
     SERVER,
     AdminRequest,
+    actor_of,
     administrator,
     page_not_found,
 )
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
     Confirmed,
+    Offer,
     Subject,
     confirmation,
     done_at,
 )
-from valetkey.authorization.site.admin.users.users import user_address
-from valetkey.authorization.site.page import (
-    ONE_PAGE,
-    Act,
-    Outcome,
-    Page,
-    Paging,
-    Show,
-    at_most,
-    pages_beside,
+from valetkey.authorization.site.admin.input_fields import Words
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
+from valetkey.authorization.site.admin.object_page import (
+    Fact,
+    ObjectPage,
+    RecentEvents,
+    facts,
+    read_activity,
 )
+from valetkey.authorization.site.admin.objects import (
+    ACTIVE,
+    ListDeclaration,
+    ListWords,
+    Part,
+    Row,
+    badge,
+    code,
+    exact,
+    since,
+    text,
+    unsorted,
+    words,
+)
+from valetkey.authorization.site.admin.users.users import user_address
+from valetkey.authorization.site.page import Outcome, Page, Show
 from valetkey.authorization.site.shown_once import (
     COPY_THE_TOKEN,
     NEW_TOKEN,
@@ -56,7 +71,7 @@ from valetkey.authorization.storage.search import TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 from valetkey.kernel.text import translatable
-from valetkey.web.body import EMPTY, Form
+from valetkey.web.body import Form
 
 PERMISSION_WORDS = {
     Permission.READ: translatable("View users, apps, events and settings"),
@@ -69,62 +84,51 @@ PERMISSION_WORDS = {
 }
 """The description of each permission of a token."""
 
-_FAULTS = {
-    "name": translatable("Enter a name of at most 80 visible characters."),
-    "lifetime": translatable("Enter a number of days from 1 to 365."),
-    "permissions": translatable("Choose at least one."),
-}
-_TOO_MANY = translatable("You have reached the maximum number of tokens. Revoke one first.")
-
-
 TOKENS = ADDRESSES["admin_tokens"]
 NEW = "/admin/tokens/new"
-_ACT = "/admin/tokens/{token_id}/{act}"
+_TOKEN = "/admin/tokens/{token_id}"
 _BUTTONS = Buttons.below("/tokens/{token_id}")
 _TITLE = translatable("API tokens")
 _NEVER_USED = translatable("It was never used.")
+WORDS: Words = {
+    "name": (
+        translatable("Name"),
+        translatable("What the token is used for, in at most 80 characters."),
+    ),
+    "lifetime": (translatable("Expires after"), translatable("At most 365 days.")),
+    "permissions": (translatable("Permissions"), ""),
+}
+_LIFETIME = days(90)
 
+MOST_COUNTED = 1_000
+"""Tokens that are counted for the total."""
 
-class TokenLine(Struct, frozen=True):
-    """One token; `end_url` is "" if it has ended, or if the role may not end it."""
-
-    id: str
-    name: str
-    maker: str
-    maker_url: str
-    permissions: tuple[str, ...]
-    since: When
-    until: When
-    last_used: When | None
-    works: bool
-    end_url: str
-
-
-class TokensPage(Struct, frozen=True):
-    """The list of tokens, newest first."""
-
-    template: ClassVar[str] = "admin/server/tokens.html"
-
-    listed: tuple[TokenLine, ...]
-    new_url: str
-    docs_url: str
-    paging: Paging = ONE_PAGE
-    #: What was just done; "" for nothing.
-    done: str = ""
-
-
-class NewTokenPage(Struct, frozen=True):
-    """The form for a new token; `choices` are the permissions that its creator may assign."""
-
-    template: ClassVar[str] = "admin/server/new_token.html"
-
-    action: str
-    back: str
-    choices: tuple[tuple[str, str], ...]
-    name: str = ""
-    chosen: tuple[str, ...] = ()
-    days: str = "90"
-    faults: tuple[tuple[str, str], ...] = ()
+LIST = ListDeclaration(
+    TOKENS,
+    ListWords(
+        caption=_TITLE,
+        new=NEW_TOKEN,
+        empty_title=translatable("No tokens yet"),
+        empty_text=translatable(
+            "Create a separate token for each program, with only the permissions it needs."
+        ),
+        lead=translatable(
+            "Programs use tokens to call the admin API. A token never exceeds the current role of "
+            "the user who created it."
+        ),
+    ),
+    unsorted(
+        translatable("Token"),
+        translatable("State"),
+        translatable("Created by"),
+        translatable("Last used"),
+        translatable("Created"),
+    ),
+    most_counted=MOST_COUNTED,
+    new_url=NEW,
+    permission=Permission.KEYS,
+)
+"""The list of tokens, newest first."""
 
 
 def token_made_page(name: str, token: str, until: str, issuer: str) -> NewSecretPage:
@@ -145,22 +149,28 @@ _WORKS_UNTIL = translatable("<bdi>%(name)s</bdi> works until %(moment)s. It is s
 SHOWN = 50
 """Maximum number of tokens on a page."""
 
-MOST_COUNTED = 1_000
-"""Tokens that are counted for the total."""
 
-_DAYS = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
-_BAD_REQUEST = 400
-
-
-class ApiTokens(Struct, frozen=True):
-    """List, create and end admin API tokens."""
+class ApiTokenPages(Struct, frozen=True):
+    """List, create, show and end admin API tokens."""
 
     services: Services
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
-        """Return the list, the form for a new token, and the confirmation before one ends."""
-        maker = administrator(Permission.KEYS, recent=True)
-        make = Act(self.make, multiple=("permission",))
+        """Return the list, the form for a new token, a token, and the confirmation of its end."""
+        form = InputForm(
+            NEW,
+            administrator(Permission.KEYS, recent=True),
+            actor_of,
+            self.services,
+            MAKE_TOKEN,
+            NewToken,
+            WORDS,
+            NEW_TOKEN,
+            self._new,
+            self._made,
+            submit=translatable("Create token"),
+            durations=("lifetime",),
+        )
         return (
             Page(
                 TOKENS,
@@ -170,14 +180,17 @@ class ApiTokens(Struct, frozen=True):
                 nav=SERVER,
                 docs="how-to/operate/automate-administration.html",
             ),
-            Page(NEW, maker, self.show_form, make, title=NEW_TOKEN),
-            confirmation(_ACT, _BUTTONS, self.services, self._subject, done_at(TOKENS)),
+            form.page(),
+            Page(_TOKEN, administrator(), self.show_one),
+            confirmation(
+                f"{_TOKEN}/{{act}}", _BUTTONS, self.services, self._subject, done_at(TOKENS)
+            ),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the tokens."""
-        form, actor = request.query, request.actor
-        before = place_in(form.get("after"))
+        query, actor = LIST.read(request), request.actor
+        before = place_in(query.after or None)
 
         def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], int, Mapping[int, str]]:
             found = tokens.page(tx, actor, before, SHOWN + 1)
@@ -186,107 +199,125 @@ class ApiTokens(Struct, frozen=True):
             return found, count, {uid: user.username for uid, user in users.items() if user}
 
         found, count, names = await self.services.store.scan(find_tokens)
-        may = request.permissions.allow(Permission.KEYS)
         last = found[SHOWN - 1] if len(found) > SHOWN else None
-        page = TokensPage(
-            listed=tuple(_line(each, names, request.now, may=may) for each in found[:SHOWN]),
-            new_url=NEW if may else "",
-            docs_url=f"{PREFIX}/",
-            paging=pages_beside(
-                TOKENS,
-                {},
-                form,
-                cursor(TimeCursor(last.created_at, last.id)) if last else "",
-                total=at_most(count, MOST_COUNTED),
-            ),
-            done=_BUTTONS.done(form.get("done")),
+        page = LIST.page(
+            request,
+            query,
+            [token_row(each, names.get(each.uid, ""), request.now) for each in found[:SHOWN]],
+            cursor(TimeCursor(last.created_at, last.id)) if last else "",
+            count,
+            done=_BUTTONS.done(query.query.get("done")),
+            links=(("api", translatable("Admin API"), f"{PREFIX}/"),),
         )
         return Show(page)
 
-    async def show_form(self, request: AdminRequest) -> Outcome:
-        """Show the form for a new token."""
-        return self._form(request)
+    async def show_one(self, request: AdminRequest) -> Outcome:
+        """Show a token."""
+        token, maker = await self._found(request)
+        shown, place = token_shown(token, request.now), f"{TOKENS}/{token.id}"
+        actions = _BUTTONS.offers(shown, request.permissions, place)
+        activity = await read_activity(self.services, request, f"token:{token.id}")
+        return Show(token_page(token, maker, request.now, actions, activity))
 
-    async def make(self, request: AdminRequest) -> Outcome:
-        """Create the token and show it once."""
-        form = request.form
-        said = form.get("days") or ""
-        chosen, known = form.all("permission"), frozenset(Permission)
-        body = TokenWanted(
-            (form.get("name") or "").strip(),
-            [Permission(each) for each in chosen] if known.issuperset(chosen) else [],
-            days(int(said) if _DAYS.fullmatch(said) else 0),
-        )
-        call = call_of(self.services, MAKE_TOKEN, request.actor, request.now, body=body)
-        try:
-            made = await value_of(call, NewToken)
-        except InvalidInput as invalid:
-            faults = tuple(
-                (each.field, _TOO_MANY if each == tokens.TOO_MANY else _FAULTS[each.field])
-                for each in invalid.faults
-                if each.field in _FAULTS
-            )
-            return self._form(request, form, faults)
+    async def _new(self, request: AdminRequest) -> FormSubject:
+        may = permissions_of(request.user.role).permissions
+        offered = tuple((it.value, text) for it, text in PERMISSION_WORDS.items() if it in may)
+        values = {"lifetime": str(_LIFETIME)}
+        return FormSubject(TOKENS, _TITLE, values, choices={"permissions": offered})
+
+    async def _made(self, request: AdminRequest, made: NewToken) -> Outcome:
         until = When(Instant(made.record.expires_at), request.now).exact
         issuer = self.services.settings.authorization.url
         return Show(token_made_page(made.record.name, made.token, until, issuer))
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
-        token_id = _named(request)
-        token = await self.services.store.read(lambda tx: tx.api_tokens.find(token_id))
-        if token is None or not token.is_live(request.now):
+        token, _ = await self._found(request)
+        if not token.is_live(request.now):
             raise page_not_found()
-        used = token.last_used_at
         return Subject(
-            TOKENS,
+            f"{TOKENS}/{token.id}",
             token.name,
             (token.id, *sorted(token.permissions)),
-            above=_TITLE,
-            consequences=(_NEVER_USED,) if used is None else (),
+            consequences=(_NEVER_USED,) if token.last_used_at is None else (),
         )
 
-    def _form(
-        self,
-        request: AdminRequest,
-        form: Form = EMPTY,
-        faults: tuple[tuple[str, str], ...] = (),
-    ) -> Outcome:
-        page = NewTokenPage(
-            action=NEW,
-            back=TOKENS,
-            choices=_choices(request.user),
-            name=form.get("name") or "",
-            chosen=form.all("permission"),
-            days="90" if form is EMPTY else form.get("days") or "",
-            faults=faults,
-        )
-        status = _BAD_REQUEST if faults else 200
-        return Show(page, status)
+    async def _found(self, request: AdminRequest) -> tuple[ApiToken, str]:
+        token_id, actor = request.arguments["token_id"], request.actor
+
+        def find(tx: Transaction) -> tuple[ApiToken | None, str]:
+            require(tx, actor, Permission.READ)
+            token = tx.api_tokens.find(token_id)
+            maker = None if token is None else tx.users.find(token.uid)
+            return token, maker.username if maker else ""
+
+        ascii_only = token_id.isascii() and token_id.isprintable()
+        token, maker = await self.services.store.read(find) if ascii_only else (None, "")
+        if token is None:
+            raise page_not_found()
+        return token, maker
 
 
-def _choices(user: User) -> tuple[tuple[str, str], ...]:
-    may = permissions_of(user.role).permissions
-    return tuple((each.value, words) for each, words in PERMISSION_WORDS.items() if each in may)
+def _state(token: ApiToken, now: Instant) -> Part:
+    if token.is_live(now):
+        return ACTIVE
+    return badge(translatable("Revoked") if token.ended_at else translatable("Expired"))
 
 
-def _named(request: AdminRequest) -> str:
-    name = request.arguments["token_id"]
-    if not name.isascii() or not name.isprintable():
-        raise page_not_found()
-    return name
+def _used(token: ApiToken, now: Instant) -> Part:
+    if token.last_used_at is None:
+        return words(translatable("Never"))
+    return since(When(token.last_used_at, now))
 
 
-def _line(token: ApiToken, names: Mapping[int, str], now: Instant, *, may: bool) -> TokenLine:
-    works = token.is_live(now)
-    return TokenLine(
-        id=token.id,
-        name=token.name,
-        maker=names.get(token.uid, str(token.uid)),
-        maker_url=user_address(token.uid),
-        permissions=tuple(sorted(token.permissions)),
-        since=When(token.created_at, now),
-        until=When(token.expires_at, now),
-        last_used=None if token.last_used_at is None else When(token.last_used_at, now),
-        works=works,
-        end_url=f"{TOKENS}/{token.id}/end" if works and may else "",
+def token_row(token: ApiToken, maker: str, now: Instant) -> Row:
+    """Return a token in the list; `maker` is the username of its creator."""
+    return Row(
+        token.id,
+        token.name,
+        f"{TOKENS}/{token.id}",
+        (
+            (_state(token, now),),
+            (text(maker or str(token.uid), user_address(token.uid)),),
+            (_used(token, now),),
+            (since(When(token.created_at, now)),),
+        ),
+        tuple(code(each) for each in sorted(token.permissions)),
+    )
+
+
+def token_page(
+    token: ApiToken,
+    maker: str,
+    now: Instant,
+    actions: tuple[Offer, ...] = (),
+    activity: RecentEvents | None = None,
+) -> ObjectPage:
+    """Return the page about a token."""
+    may = tuple(
+        words(it, each.value) for each, it in PERMISSION_WORDS.items() if each in token.permissions
+    )
+    ended = None if token.ended_at is None else exact(When(token.ended_at, now))
+    return ObjectPage(
+        TOKENS,
+        _TITLE,
+        token.name,
+        (_state(token, now),),
+        facts=(
+            Fact(WORDS["permissions"][0], may),
+            *facts(
+                (
+                    (
+                        translatable("Created by"),
+                        text(maker or str(token.uid), user_address(token.uid)),
+                    ),
+                    (translatable("Created"), since(When(token.created_at, now))),
+                    (translatable("Last used"), _used(token, now)),
+                    (translatable("Expires"), exact(When(token.expires_at, now))),
+                    (translatable("Revoked"), ended),
+                    (translatable("Token ID"), code(token.id)),
+                )
+            ),
+        ),
+        actions=actions,
+        activity=activity,
     )

@@ -23,7 +23,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text
-from valetkey.authorization.site.admin.input_form import ON_TOP, FormSubject, InputForm
+from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.admin.references import GROUPS
 from valetkey.authorization.site.admin.users.users import NEW, USERS, user_address
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
@@ -139,7 +139,6 @@ class UserForms(Struct, frozen=True):
                 self._new,
                 self._made,
                 submit=translatable("Invite"),
-                conflicts=ON_TOP,
                 choices=NEW_CHOICES,
                 spaced=("groups",),
                 references={"groups": GROUPS},
@@ -171,11 +170,12 @@ class UserForms(Struct, frozen=True):
             without=() if may_assign else ("role",),
         )
 
-    async def _made(self, _request: AdminRequest, made: UserMade) -> Outcome:
+    async def _made(self, request: AdminRequest, made: UserMade) -> Outcome:
         user = made.record
         address = f"{USERS}/{user.uid}"
         if made.password_link is None:
-            return SeeOther(f"{address}?done=new")
+            emailed = request.form.get("password_link") == PasswordLink.EMAIL
+            return SeeOther(f"{address}?done={'invited' if emailed else 'new'}")
         return Show(password_link_page(address, user.name or user.username, made.password_link))
 
     async def _edited(self, request: AdminRequest) -> FormSubject:

@@ -1,7 +1,6 @@
 """/admin/roles: list the roles of users, and assign one."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from msgspec import Struct
 
@@ -10,57 +9,35 @@ from valetkey.authorization.actions.admin.roles import Roles, UserWithRole
 from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.user import Role, User
-from valetkey.authorization.operations.roles import ROLE_WORDS
+from valetkey.authorization.operations.roles import ROLE_ALLOWS, ROLE_WORDS
 from valetkey.authorization.site.admin.administrator import (
     PEOPLE,
     AdminRequest,
     administrator,
 )
-from valetkey.authorization.site.admin.users.users import (
-    UserLine,
-    line_of,
-    user_address,
+from valetkey.authorization.site.admin.object_page import Adder, ObjectPage, Related
+from valetkey.authorization.site.admin.objects import (
+    DISABLED,
+    Line,
+    LineButton,
+    Part,
+    badge,
+    text,
+    words,
 )
+from valetkey.authorization.site.admin.references import Named, users_offered
+from valetkey.authorization.site.admin.users.users import user_address
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.moment import Instant
-from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.text import translatable
 
 ROLES = ADDRESSES["admin_roles"]
-
-
-class HolderLine(Struct, frozen=True):
-    """A user with a role, in the list."""
-
-    person: UserLine
-    #: More than a password signs them in.
-    protected: bool
-    #: The URL that changes it; "" if the viewer's role may not.
-    change_url: str
-    #: Whether this user is the viewer.
-    me: bool = False
-
-
-class RolesPage(Struct, frozen=True):
-    """The list of role holders, highest first; the form posts `person` and `role`."""
-
-    template: ClassVar[str] = "admin/users/roles.html"
-
-    action: str
-    holders: tuple[HolderLine, ...]
-    #: Whether the viewer may give roles.
-    gives: bool
-    #: The roles there are, by value and name.
-    roles: tuple[tuple[str, str], ...]
-    #: The name that was typed, and whether no user has it.
-    person: str = ""
-    chosen: str = ""
-    unknown: bool = False
-    #: The users that the name could mean, if there are several.
-    several: tuple[UserLine, ...] = ()
-
-
+_TITLE = translatable("Roles")
+_HINT = translatable(
+    "Username, email address or user ID of a user. Prefix it with name:, email: or uid: if it is "
+    "ambiguous."
+)
+_UNKNOWN = translatable("No such user. Enter an exact username, email address or user ID.")
 _LONGEST = 200
 _BAD_REQUEST = 400
 
@@ -73,71 +50,120 @@ class RoleHolderPages(Struct, frozen=True):
 
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, with a form that leads to the confirmation page of the chosen user."""
-        choose = Act(
-            self.choose,
-            opaque=("person",),
-            requires=administrator(Permission.ROLES, recent=True),
-        )
-        title = translatable("Roles")
-        docs = "reference/roles.html"
+        requires = administrator(Permission.ROLES, recent=True)
+        choose, docs = Act(self.choose, ("person",), requires=requires), "reference/roles.html"
         return (
-            Page(ROLES, administrator(), self.show, choose, title=title, nav=PEOPLE, docs=docs),
+            Page(ROLES, administrator(), self.show, choose, title=_TITLE, nav=PEOPLE, docs=docs),
         )
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the users with a role."""
-        return await self._page(request)
+        return Show(await self._page(request))
 
     async def choose(self, request: AdminRequest) -> Outcome:
         """Find the user, and redirect to the confirmation on their page."""
-        form = request.form
-        name, role = (form.get("person") or "").strip()[:_LONGEST], form.get("role") or ""
-        if role not in set(Role):
-            raise Refused.because(
-                ErrorCode.INVALID_REQUEST, "choose one of the roles", "admin.role"
-            )
-        actor = request.actor
+        name, actor = (request.form.get("person") or "").strip()[:_LONGEST], request.actor
 
         def find_users(tx: Transaction) -> Sequence[User]:
             require(tx, actor, Permission.ROLES)
             return resolve_users(tx, name)
 
         meant = await self.store.read(find_users)
-        if len(meant) != 1:
-            return await self._page(request, name, role, meant)
-        # No role is assigned yet: the next page shows the user, and asks for confirmation.
-        return SeeOther(f"{user_address(meant[0].uid)}/role?role={role}")
+        if len(meant) == 1:
+            # No role is assigned yet: the next page shows the user, and asks for the role.
+            return SeeOther(_role_address(meant[0]))
+        return Show(await self._page(request, name, meant, is_unknown=not meant), _BAD_REQUEST)
 
     async def _page(
         self,
         request: AdminRequest,
-        unknown: str | None = None,
-        chosen: str = "",
-        several: Sequence[User] = (),
-    ) -> Outcome:
-        actor, me = request.actor, request.user
-        gives = request.permissions.allow(Permission.ROLES)
+        name: str = "",
+        meant: Sequence[User] = (),
+        *,
+        is_unknown: bool = False,
+    ) -> ObjectPage:
+        actor, gives = request.actor, request.permissions.allow(Permission.ROLES)
 
-        def find_holders(tx: Transaction) -> tuple[UserWithRole, ...]:
+        def find_holders(tx: Transaction) -> tuple[tuple[UserWithRole, ...], tuple[Named, ...]]:
             require(tx, actor, Permission.READ)
-            return tuple(self.roles.holders(tx))
+            return tuple(self.roles.holders(tx)), users_offered(tx) if gives else ()
 
-        holders = await self.store.scan(find_holders)
-        page = RolesPage(
-            action=ROLES,
-            holders=tuple(_line(each, me, request.now, gives=gives) for each in holders),
-            gives=gives,
-            roles=tuple((role.value, ROLE_WORDS[role]) for role in Role),
-            person=unknown or "",
-            chosen=chosen or Role.AUDITOR.value,
-            unknown=unknown is not None and not several,
-            several=tuple(line_of(user, request.now) for user in several),
-        )
-        status = 200 if unknown is None else _BAD_REQUEST
-        return Show(page, status)
+        holders, users = await self.store.scan(find_holders)
+        adder = role_adder(name, meant, users, is_unknown=is_unknown) if gives else None
+        return roles_page(holders, request.user.uid, adder)
 
 
-def _line(holder: UserWithRole, me: User, now: Instant, *, gives: bool) -> HolderLine:
+def role_adder(
+    name: str, meant: Sequence[User], offered: tuple[Named, ...], *, is_unknown: bool
+) -> Adder:
+    """Return the form for the user to whom a role is assigned, with those that the name means."""
+    return Adder(
+        ROLES,
+        "give",
+        "person",
+        translatable("User"),
+        _HINT,
+        value=name,
+        fault=_UNKNOWN if is_unknown else "",
+        candidates=tuple(
+            Line(
+                text(each.username, _role_address(each)),
+                below=(
+                    text(each.email),
+                    words(translatable("User ID %(uid)s"), uid=str(each.uid)),
+                ),
+            )
+            for each in meant
+        ),
+        submit=translatable("Assign role"),
+        offered=offered,
+    )
+
+
+def roles_page(holders: Sequence[UserWithRole], me: int, adder: Adder | None) -> ObjectPage:
+    """Return the page with the role holders, highest first, for the viewer with the uid `me`.
+
+    `adder` is None if the viewer's role may not assign roles.
+    """
+    return ObjectPage(
+        "",
+        "",
+        _TITLE,
+        related=(
+            Related(
+                "holders",
+                translatable("Users with a role"),
+                tuple(_line(each, me, gives=adder is not None) for each in holders),
+                translatable("No roles assigned yet"),
+                adder=adder,
+            ),
+            Related(
+                "permissions",
+                translatable("Permissions"),
+                tuple(
+                    Line(words(ROLE_WORDS[each]), below=(words(ROLE_ALLOWS[each]),))
+                    for each in Role
+                ),
+            ),
+        ),
+    )
+
+
+def _line(holder: UserWithRole, me: int, *, gives: bool) -> Line:
     user = holder.user
-    url = f"{user_address(user.uid)}/role" if gives else ""
-    return HolderLine(line_of(user, now), holder.protected, url, me=user.uid == me.uid)
+    name, states = user.name or user.username, list[Part]()
+    if user.role is not None:
+        states.append(badge(ROLE_WORDS[user.role], "good"))
+    if user.uid == me:
+        states.append(badge(translatable("You")))
+    if user.disabled_at is not None:
+        states.append(DISABLED)
+    if not holder.protected:
+        states.append(badge(translatable("No second factor"), "note"))
+    title, label = translatable("Change"), translatable("Change the role of %(name)s")
+    change = LineButton(_role_address(user), title, label, name) if gives else None
+    return Line(text(name, user_address(user.uid)), tuple(states), (text(user.email),), change)
+
+
+def _role_address(user: User) -> str:
+    return f"{user_address(user.uid)}/role"

@@ -41,15 +41,15 @@ from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.events.lines import Names, names_in, rows_of
 from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.object_page import (
-    Activity,
     Fact,
     ObjectPage,
+    RecentEvents,
     Related,
     facts,
 )
 from valetkey.authorization.site.admin.objects import (
-    Act,
     Line,
+    LineButton,
     Part,
     code,
     since,
@@ -77,6 +77,7 @@ ACT = "/admin/users/{uid}/{act}"
 _NEWS = minutes(5)
 _MESSAGES = {
     "new": translatable("The account is created."),
+    "invited": translatable("The account is created. An email with the link is on its way."),
     "edit": translatable("The profile is saved."),
     "attributes": translatable("The attributes are saved."),
     "api-role": translatable("The role is assigned."),
@@ -119,8 +120,8 @@ class UserPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the user. "Done" is shown only if the operation's event was written."""
         uid, actor, now = _uid(request), request.actor, request.now
-        said = request.query.get("done") or ""
-        done = self.buttons.by_slug.get(said)
+        done_action = request.query.get("done") or ""
+        done = self.buttons.by_slug.get(done_action)
         idle = self.services.settings.sessions.idle
 
         def read_state(tx: Transaction) -> tuple[UserState, _Extras, str]:
@@ -146,7 +147,7 @@ class UserPages(Struct, frozen=True):
 
         state, extras, message = await self.services.store.scan(read_state)
         page = self._page(state, extras, request)
-        return Show(replace(page, done=_MESSAGES.get(said, message)))
+        return Show(replace(page, done=_MESSAGES.get(done_action, message)))
 
     def _page(self, state: UserState, extras: _Extras, request: AdminRequest) -> ObjectPage:
         details, user, now = state.details, state.user, request.now
@@ -190,7 +191,7 @@ class UserPages(Struct, frozen=True):
                 *facts(((translatable("Can register apps"), _yes_or_no(state.developer)),)),
             ),
             links=tuple(link for link in links if link[2]),
-            ways=tuple(
+            actions=tuple(
                 each
                 for each in self.buttons.offers(state, request.permissions, place, user)
                 if each.slug != "groups"  # beside the list of groups
@@ -220,7 +221,7 @@ class UserPages(Struct, frozen=True):
                     translatable("No connected apps."),
                 ),
             ),
-            activity=Activity(
+            activity=RecentEvents(
                 rows_of(details.events, extras.names, now, self.services.kinds),
                 f"{EVENTS}?person=uid:{user.uid}",
             ),
@@ -237,8 +238,8 @@ class UserPages(Struct, frozen=True):
             apps = connected_apps(tx, uid, now)
             facts = [f"user ID {uid}", user.username, user.email]
             if confirmed.button.carries is not None:
-                wanted = form.get(confirmed.button.carries[0]) or ""
-                app = next((each for each in apps if each.client.id == wanted), None)
+                subject = form.get(confirmed.button.carries[0]) or ""
+                app = next((each for each in apps if each.client.id == subject), None)
                 if app is None:
                     raise page_not_found()
                 facts.append(app.name)
@@ -373,7 +374,7 @@ def _app_line(app: ConnectedApp, user: User, now: Instant, *, ends: bool) -> Lin
             if used is None
             else since(When(used, now), translatable("Last used")),
         ),
-        act=Act(
+        act=LineButton(
             url, translatable("Revoke access"), translatable("Revoke access for %(name)s"), app.name
         )
         if ends

@@ -18,6 +18,8 @@ from valetkey.authorization.site.admin.administrator import (
 )
 from valetkey.authorization.site.admin.confirm import Buttons
 from valetkey.authorization.site.admin.objects import (
+    ACTIVE,
+    DISABLED,
     NEWEST_FIRST,
     OLDEST_FIRST,
     TIMES,
@@ -79,15 +81,15 @@ class UserListPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show a page of the users."""
-        asked, actor = LIST.asked(request), request.actor
-        text, order = asked.text, Order(asked.order)
-        chosen = Filter(asked.chosen["show"] or Filter.ALL)
-        gone, since = uid_of(asked.query.get("deleted") or ""), Instant(request.now - _NEWS)
+        query, actor = LIST.read(request), request.actor
+        text, order = query.text, Order(query.order)
+        chosen = Filter(query.chosen["show"] or Filter.ALL)
+        gone, since = uid_of(query.query.get("deleted") or ""), Instant(request.now - _NEWS)
         found, count, saved, deleted = await self.store.scan(
             lambda tx: (
-                find_users(tx, actor, text, chosen, asked.after, SHOWN, order),
+                find_users(tx, actor, text, chosen, query.after, SHOWN, order),
                 count_users(tx, text, chosen, MOST_COUNTED + 1),
-                LIST.saved(tx, request, asked),
+                LIST.saved(tx, request, query),
                 # Checked, because anyone can write this URL.
                 gone is not None
                 and tx.user_directory.has_acted(actor.done_by, "user.removed", gone, since),
@@ -95,7 +97,7 @@ class UserListPages(Struct, frozen=True):
         )
         page = LIST.page(
             request,
-            asked,
+            query,
             [_row(user, request.now) for user in found.users],
             found.more,
             count,
@@ -131,12 +133,12 @@ def user_states(user: User) -> tuple[Part, ...]:
     """Return the states of an account, each in a word."""
     states: list[Part] = []
     if user.disabled_at is not None:
-        states.append(badge(translatable("Disabled"), "alarm"))
+        states.append(DISABLED)
     if user.role is not None:
         states.append(badge(ROLE_WORDS[user.role], "good"))
     if user.email_verified_at is None:
         states.append(badge(translatable("Email not verified"), "note"))
-    return tuple(states) or (badge(translatable("Active"), "good"),)
+    return tuple(states) or (ACTIVE,)
 
 
 def line_of(user: User, now: Instant) -> UserLine:

@@ -1,0 +1,21 @@
+"""Names: each public class of the core has one that no other class there has."""
+
+import ast
+from collections import defaultdict
+
+from tests.architecture.tree import sources
+from valetkey.config.features import NAMES
+
+_APART = ("sdk/", "testing/", "resource/", *(f"authorization/{name}/" for name in NAMES))
+"""Beside the core: what has a vocabulary of its own."""
+
+
+def test_public_classes_of_the_core_have_unique_names() -> None:
+    modules = defaultdict[str, list[str]](list)
+    for source in sources():
+        if not source.inside.startswith(_APART):
+            for node in source.tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules[node.name].append(source.inside)
+    assert len(modules) > 1_000
+    assert not {name: found for name, found in modules.items() if len(found) > 1}
