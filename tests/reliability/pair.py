@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -81,3 +82,6 @@ def two_nodes(folder: Path) -> Generator[tuple[Sequence[Node], Load]]:
             address = f"127.0.0.1:{port}"
             with running(command, port), asking(address, address) as load:
                 yield nodes, load
+            if load.failed:
+                # Shown with the experiment that fails: why nginx could not pass on a request.
+                sys.stderr.write((prefix / "error.log").read_text())

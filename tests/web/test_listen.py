@@ -9,7 +9,9 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
@@ -41,6 +43,7 @@ from valetkey.web.exchange import Request, Response
 from valetkey.web.listen import RunningServer, run, serve, tls_context
 from valetkey.web.router import Route, RoutedApp
 
+ROOT = Path(__file__).parents[2]
 GET_LAST = b"GET /none HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n"
 
 
@@ -317,12 +320,26 @@ print("ended", flush=True)
 """
 
 
+DRAINED = """
+import sys
+from pathlib import Path
+from tests.web import small_app
+from valetkey.web import log
+from valetkey.web.connection.bind import bind
+from valetkey.web.listen import run, serve
+log.set_up("info", "text")
+sock = bind("127.0.0.1", 0)
+tls = dict(zip(("tls_certificate", "tls_key"), map(Path, sys.argv[1:])))
+ready = lambda: print(sock.getsockname()[1], flush=True)
+run(serve(small_app(), sockets=[sock], drain=0.2, on_ready=ready, **tls))
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
-    root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
-        cwd=root,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -333,6 +350,45 @@ def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
         program.send_signal(number)
         said, complained = program.communicate(timeout=CEILING)
     assert (program.returncode, said, complained) == (0, "ended\n", "")
+
+
+@pytest.mark.parametrize("files", [[], ["certificate.pem", "key.pem"]], ids=["plain", "TLS"])
+def test_connections_that_wait_when_a_drain_ends_are_answered(
+    files: Sequence[str], pair: tuple[Path, Path]
+) -> None:
+    tls = [str(pair[0].parent / name) for name in files]
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", DRAINED, *tls],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as program,
+        ExitStack() as stack,
+    ):
+        assert program.stdout is not None
+        assert program.stderr is not None
+        port = int(program.stdout.readline())
+        program.terminate()
+        assert "worker.draining" in program.stderr.readline()
+        # Stopped, it finds the clients and the end of its drain at once.
+        program.send_signal(signal.SIGSTOP)
+        clients = [stack.enter_context(connect(port)) for _ in range(8)]
+        time.sleep(0.3)
+        with ThreadPoolExecutor(len(clients)) as threads:
+            context = client_context(pair) if tls else None
+            heard = [threads.submit(heard_over, each, context) for each in clients]
+            program.send_signal(signal.SIGCONT)
+        answers = [statuses(each.result()) for each in heard]
+        assert program.wait(CEILING) == 0
+    assert answers == [[200]] * len(clients)
+
+
+def heard_over(plain: socket.socket, context: ssl.SSLContext | None) -> bytes:
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") if context else plain as client:
+        client.sendall(GET_LAST)
+        return read_all(client)
 
 
 def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(

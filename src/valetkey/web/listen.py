@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -69,9 +69,11 @@ class TlsListener:
         self._listen()
 
     def accept_no_more(self) -> None:
-        """Close the socket; handshakes in progress continue."""
+        """Accept what waits already, then close the socket; handshakes in progress continue."""
         if self._sock.fileno() >= 0:
             self._loop.remove_reader(self._sock)
+            for accepted, peer in _waiting(self._sock):
+                self._welcome(accepted, peer)
             self._sock.close()
         if self._retry is not None:
             self._retry.cancel()
@@ -97,15 +99,18 @@ class TlsListener:
                 self._loop.remove_reader(self._sock)
                 self._retry = self._loop.call_later(_RETRY, self._listen)
                 return
-            connection = self._make()
-            connection.address = peer[0]
-            if not self._gate.admit(connection):
-                accepted.close()
-                continue
-            accepted.setblocking(False)
-            task = self._loop.create_task(self._agree(accepted, connection))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            self._welcome(accepted, peer)
+
+    def _welcome(self, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        connection = self._make()
+        connection.address = peer[0]
+        if not self._gate.admit(connection):
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._agree(accepted, connection))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     async def _agree(self, accepted: socket.socket, connection: HttpProtocol) -> None:
         timeout = self._gate.limits.handshake
@@ -163,6 +168,18 @@ class TlsListener:
                 break
             await asyncio.sleep(_HELLO_AGAIN)
         return found
+
+
+def _waiting(sock: socket.socket) -> Iterator[tuple[socket.socket, tuple[str, int]]]:
+    """Accept each connection that waits at `sock`, at most as many as may wait.
+
+    Closing a socket resets the connections that its clients have made and nobody has accepted.
+    """
+    for _ in range(BACKLOG):
+        try:
+            yield sock.accept()
+        except OSError:
+            return
 
 
 class HostContext(ssl.SSLContext):
@@ -404,6 +421,8 @@ class _Server(uvicorn.Server):
         self._drain = drain
         self._on_ready = on_ready
         self._listeners: list[TlsListener] = []
+        self._plain: list[socket.socket] = []
+        self._joining: list[asyncio.Task[object]] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -439,6 +458,12 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().call_later(wait, setattr, self, "should_exit", True)
 
     def _stop_listening(self) -> None:
+        loop = asyncio.get_running_loop()
+        for sock in self._plain:
+            for accepted, _ in _waiting(sock):
+                joining = loop.connect_accepted_socket(self._make, accepted)
+                self._joining.append(loop.create_task(joining))
+        self._plain.clear()
         for server in self.servers:
             server.close()
         for each in self._listeners:
@@ -456,22 +481,24 @@ class _Server(uvicorn.Server):
         if self.lifespan.should_exit:
             sys.exit(1)
         loop = asyncio.get_running_loop()
-
-        def make() -> HttpProtocol:
-            return HttpProtocol(self._app, self._gate, self.server_state, loop)
-
         self.servers = []
         for sock in sockets or []:
             listen(sock)
             if self._tls is None or sock in self._clear:
-                self.servers.append(await loop.create_server(make, sock=sock, backlog=BACKLOG))
+                server = await loop.create_server(self._make, sock=sock, backlog=BACKLOG)
+                self.servers.append(server)
+                self._plain.append(sock)
             else:
                 self._listeners.append(
-                    TlsListener(sock, self._tls, self._gate, make, self._challenge)
+                    TlsListener(sock, self._tls, self._gate, self._make, self._challenge)
                 )
         self.started = True
         if self._on_ready is not None:
             self._on_ready()
+
+    def _make(self) -> HttpProtocol:
+        loop = asyncio.get_running_loop()
+        return HttpProtocol(self._app, self._gate, self.server_state, loop)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting TLS connections, then shut down as uvicorn does."""
