@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.authorization.pages.examples.developer import SCOPES
 from tests.authorization.pages.examples.every import HOSTILE, consent
 from tests.authorization.pages.shown import SERVER, answering, readings, widest
+from tests.support.wait import wait_until
 from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.language import LANGUAGES, Language
 
@@ -287,8 +288,14 @@ def test_tabs_of_a_phone_begin_at_the_current_one_and_fade_where_more_follow(
         assert tabs.evaluate("e => e.scrollWidth > e.clientWidth")
         for end in (0, 10_000):
             tabs.evaluate("(e, left) => e.scrollTo(left, 0)", end)
-            faded = [_fades(tabs, edge) for edge in ("start", "end")]
-            assert faded == [end > 0, end == 0], (name, end)
+            wanted = [end > 0, end == 0]
+            # A scroll fades from the next frame on.
+            wait_until(
+                lambda tabs=tabs, wanted=wanted: (  # type: ignore[misc]
+                    [_fades(tabs, edge) for edge in ("start", "end")] == wanted
+                ),
+                f"{name} does not fade at {end}",
+            )
     tab.goto(f"{SERVER}/own_apps")
     assert not any(_fades(tab.locator(".navigation ul"), edge) for edge in ("start", "end"))
     context.close()
