@@ -32,7 +32,9 @@ def _slow_work() -> Awaitable[object]:
 
 
 def _mail() -> Awaitable[object]:
-    return MailServer.of(replace(Settings(), mail=MailSettings(host="localhost", port=1))).check()
+    return MailServer.from_settings(
+        replace(Settings(), mail=MailSettings(host="localhost", port=1))
+    ).check()
 
 
 _USES: dict[str, tuple[Callable[[Path], Awaitable[object]], type[Exception]]] = {

@@ -585,7 +585,7 @@ class SQLite:
                 # The first read keeps the log's index open for as long as this connection exists.
                 reader.raw.pragma("data_version")
                 if self._index is None:
-                    self._index = LogIndex.of(self._path)
+                    self._index = LogIndex.for_database(self._path)
             except apsw.Error as problem:
                 raise translate_error(problem) from problem
             self._readers.append(reader)

@@ -227,7 +227,7 @@ class LogIndex:
         self._memory = mmap.mmap(descriptor, _LOG_HEAD, prot=mmap.PROT_READ)
 
     @staticmethod
-    def of(path: Path) -> "LogIndex | None":
+    def for_database(path: Path) -> "LogIndex | None":
         """Return the index of the open database at `path`; None if there is none to read."""
         with LogIndex._turn:
             try:

@@ -26,7 +26,7 @@ def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
         receiver.refuse_message = "451 come back later"
         if not is_there:
             unused = mail_settings(1)
-            send = MailServer.of(replace(Settings(), mail=unused)).send
+            send = MailServer.from_settings(replace(Settings(), mail=unused)).send
             it.office = replace(it.office, send=send)
         await it.post()
         before = _attempts()

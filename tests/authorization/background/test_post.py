@@ -92,7 +92,7 @@ async def town(
     if not begun:
         await prepare(settings, runtime)
     foundation = build_foundation(settings, runtime, {})
-    send = MailServer.of(settings).send
+    send = MailServer.from_settings(settings).send
     brand = Brand("Notes & more")
     office = MailDelivery(foundation.store, foundation.outbox, send, lambda: brand, runtime)
     try:
@@ -359,10 +359,10 @@ def test_a_server_with_tls_and_a_password_is_spoken_to_as_it_wants(tmp_path: Pat
             await it.post()
             await it.deliver()
             if how.get("password_file"):
-                await MailServer.of(it.foundation.settings).check()
+                await MailServer.from_settings(it.foundation.settings).check()
             else:
                 with pytest.raises(NotDelivered, match="sign-in rejected with 535"):
-                    await MailServer.of(it.foundation.settings).check()
+                    await MailServer.from_settings(it.foundation.settings).check()
 
     with mail_server(
         user="me", password="a mail password", tls_context=context, require_starttls=True
@@ -379,7 +379,7 @@ def test_a_server_without_starttls_gets_nothing(tmp_path: Path) -> None:
         await it.deliver()
         assert receiver.took == []
         with pytest.raises(NotDelivered, match="no support for STARTTLS"):
-            await MailServer.of(it.foundation.settings).check()
+            await MailServer.from_settings(it.foundation.settings).check()
 
     run(tmp_path, story, tls=MailTls.STARTTLS)
 
@@ -390,7 +390,7 @@ def test_mail_server_with_untrusted_certificate_gets_nothing(tmp_path: Path) -> 
     async def story(port: int) -> None:
         async with town(tmp_path, mail_settings(port, tls=MailTls.STARTTLS)) as it:
             with pytest.raises(NotDelivered, match="TLS failed"):
-                await MailServer.of(it.foundation.settings).check()
+                await MailServer.from_settings(it.foundation.settings).check()
 
     with mail_server(tls_context=context) as receiver:
         asyncio.run(story(receiver.port))
@@ -400,6 +400,6 @@ def test_refused_connection_is_reported(tmp_path: Path) -> None:
     async def story() -> None:
         async with town(tmp_path, mail_settings(1)) as it:
             with pytest.raises(NotDelivered, match="no connection"):
-                await MailServer.of(it.foundation.settings).send(EmailMessage())
+                await MailServer.from_settings(it.foundation.settings).send(EmailMessage())
 
     asyncio.run(story())

@@ -21,7 +21,7 @@ BOTH = replace(WEB, grant_types=frozenset({"authorization_code", "implicit"}))
 @given(st.permutations(["code", "id_token", "token"]), st.integers(1, 3))
 def test_every_order_of_the_words_names_the_same_type(words: list[str], count: int) -> None:
     chosen = words[:count]
-    found = ResponseType.of(" ".join(chosen))
+    found = ResponseType.parse(" ".join(chosen))
     assert found is not None
     assert found.words == frozenset(chosen)
 
@@ -32,7 +32,7 @@ def test_every_order_of_the_words_names_the_same_type(words: list[str], count: i
      "code token code", "id_token,token", "code id_token token x", "x" * 10_000],
 )  # fmt: skip
 def test_unknown_response_type_is_none(text: str) -> None:
-    assert ResponseType.of(text) is None
+    assert ResponseType.parse(text) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_answer_travels_as_asked_where_it_may_and_else_as_usual(
 def test_no_request_puts_a_token_in_a_query(text: str, mode: str | None) -> None:
     for response_type in (text, *ResponseType):
         found = mode_of_answer(response_type, mode)
-        if (named := ResponseType.of(response_type)) is not None:
+        if (named := ResponseType.parse(response_type)) is not None:
             assert found.fits(named)
             assert default_mode(named).fits(named)
             assert named is ResponseType.CODE or found is not ResponseMode.QUERY

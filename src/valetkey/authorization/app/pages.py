@@ -230,7 +230,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     change, of_features = site.password_change, site.of_features
     sections = tuple(section for each in FEATURES for section in each.security(of_features))
     notices_of_features = tuple(each.account_notices for each in FEATURES)
-    listed = ListedEvents.of(KINDS)
+    listed = ListedEvents.from_kinds(KINDS)
     overview = AccountOverview(store, server.sessions, listed, notices_of_features)
     profile = ProfilePages(store, server, server.brands)
     return (

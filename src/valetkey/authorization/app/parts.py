@@ -153,7 +153,7 @@ def make_mail_delivery(
     outbox = foundation.outbox
     if not outbox.is_on or outbox.settings.is_mailbox:
         return ()
-    send = MailServer.of(foundation.settings).send
+    send = MailServer.from_settings(foundation.settings).send
     office = MailDelivery(
         foundation.store, outbox, send, lambda: brands.current, foundation.runtime
     )

@@ -84,7 +84,7 @@ class _PlacesOfIssuers:
         self._by_issuer.setdefault(ISSUER.get(), Places()).use(path)
 
     def place_of(self, address: str, language: str) -> str:
-        """Return what `Places.of` does, for the issuer at work."""
+        """Return what `Places.place_of` does, for the issuer at work."""
         places = self._by_issuer.get(ISSUER.get())
         return "" if places is None else places.place_of(address, language)
 

@@ -65,7 +65,7 @@ class MailServer:
     tls: ssl.SSLContext = field(repr=False)
 
     @staticmethod
-    def of(settings: Settings) -> "MailServer":
+    def from_settings(settings: Settings) -> "MailServer":
         """Read password and CA file. Raises OperatorError if one cannot be read."""
         mail, directory = settings.mail, settings.source.directory
         password = "" if mail.password is None else mail.password.reveal()

@@ -323,7 +323,7 @@ def check_response_type(draft: RequestDraft) -> None:
     text = draft.parameters.get("response_type")
     if text is None:
         _refuse("response_type is missing", "response_type.missing", expected="code")
-    response_type = ResponseType.of(text)
+    response_type = ResponseType.parse(text)
     if response_type is None:
         _refuse(
             "response_type is none that this server knows; most apps want code",

@@ -60,7 +60,7 @@ class ResponseType(StrEnum):
         return code if self is ResponseType.CODE else (*code, GrantTypeName.IMPLICIT)
 
     @staticmethod
-    def of(text: str) -> "ResponseType | None":
+    def parse(text: str) -> "ResponseType | None":
         """Return the type named by `text`, in any order of its words; None if there is none."""
         # Bounds the work: nothing longer can be a response type.
         words = text[:_LONGEST].split(" ")
@@ -100,7 +100,7 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
     The requested mode if it is allowed for the type, otherwise the default of the type or of what
     its words would return.
     """
-    found = ResponseType.of(response_type)
+    found = ResponseType.parse(response_type)
     if found is None:
         words = response_type[:_LONGEST].split(" ")
         in_front = "token" in words or "id_token" in words
@@ -115,7 +115,7 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
 def may_ask_for(client: Client, response_type: ResponseType) -> bool:
     """Return whether the client registered for it, has its grant types, and may use them."""
     registered = client.openid.response_types
-    if registered and response_type not in {ResponseType.of(text) for text in registered}:
+    if registered and response_type not in {ResponseType.parse(text) for text in registered}:
         return False
     return all(client.may_use(grant_type) for grant_type in response_type.needs)
 

@@ -47,7 +47,7 @@ class LogoutRequest(Struct, frozen=True):
     state: str = ""
 
     @staticmethod
-    def of(parameters: Mapping[str, str]) -> "LogoutRequest":
+    def from_parameters(parameters: Mapping[str, str]) -> "LogoutRequest":
         """Return the request with these parameters."""
         return LogoutRequest(
             id_token_hint=parameters.get("id_token_hint", ""),

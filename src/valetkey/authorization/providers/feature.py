@@ -56,7 +56,7 @@ def _sign_in_links(site: Site) -> "tuple[SignInLinks, ...]":
         Federation,
     )
 
-    return (Federation.of(site).sign_in_links,)
+    return (Federation.from_site(site).sign_in_links,)
 
 
 def _account(site: Site) -> "tuple[AnyPage, ...]":
@@ -74,7 +74,7 @@ def _security(site: Site) -> "tuple[SecuritySections, ...]":
 
 
 def _memory(services: Services) -> tuple[Providers]:
-    return (Providers(ProviderFactory.of(services)),)
+    return (Providers(ProviderFactory.from_services(services)),)
 
 
 def _trusted_issuers(parts: Parts) -> Mapping[str, TrustedIssuer]:

@@ -149,7 +149,7 @@ def change(tx: Transaction, call: Call, provider: StoredProvider) -> Result | Fa
 
 async def run_test(call: Call) -> Result:
     """Do what a sign-in does, without a user and with a code that was never issued."""
-    factory, name = ProviderFactory.of(call.services), call.named("provider")
+    factory, name = ProviderFactory.from_services(call.services), call.named("provider")
 
     def find(tx: Transaction) -> StoredProvider | None:
         require(tx, call.actor, call.operation.permission)
@@ -195,7 +195,7 @@ def _on_provider(function: Callable[[Transaction, Call, StoredProvider], object]
 
 
 def _changes(call: Call) -> ProviderChanges:
-    return ProviderChanges(ProviderFactory.of(call.services), call.services.random)
+    return ProviderChanges(ProviderFactory.from_services(call.services), call.services.random)
 
 
 def _callback(call: Call, provider_id: str) -> str:
@@ -215,7 +215,7 @@ def _of_file(call: Call, settings: ProviderSettings) -> ProviderShown:
 
 def _stored(call: Call, provider: StoredProvider) -> ProviderShown:
     state: Literal["enabled", "disabled", "hidden"] = "enabled"
-    if ProviderFactory.of(call.services).is_hidden(provider):
+    if ProviderFactory.from_services(call.services).is_hidden(provider):
         state = "hidden"
     elif provider.disabled_at is not None:
         state = "disabled"

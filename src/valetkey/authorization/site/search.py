@@ -73,7 +73,7 @@ class Texts(Struct, frozen=True):
     words: Sequence[str]
 
     @classmethod
-    def of(cls, text: str, request: Request, user: User) -> "Texts":
+    def from_request(cls, text: str, request: Request, user: User) -> "Texts":
         """Return what finds all words of `text`."""
         translate = translations(language_of(request, user)).gettext
         return cls(translate, text.casefold().split())
@@ -164,7 +164,7 @@ class ConsoleSearch(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show what the administrator may see and the text finds; without a text, the pages."""
         text = searched_text(request.request)
-        texts = Texts.of(text, request.request, request.user)
+        texts = Texts.from_request(text, request.request, request.user)
         groups = list(pages_in(texts, self.listed))
         if text:
             groups += await self.services.store.scan(lambda tx: self._find(tx, request, text))

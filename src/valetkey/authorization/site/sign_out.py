@@ -108,7 +108,7 @@ class SignOutTarget(Struct, frozen=True):
         return tuple(value for _, value in self.fields)
 
     @staticmethod
-    def of(form: Form) -> "SignOutTarget":
+    def from_form(form: Form) -> "SignOutTarget":
         """Parse the hidden fields; trust them only after checking the CSRF token."""
         values = (form.get(name) or "" for name in ("returns_to", "unreturned", "reference"))
         return SignOutTarget("", *values)
@@ -183,7 +183,7 @@ async def sign_out_request(visit: PageVisit, way: SignOutTarget) -> SignOutReque
 async def _pressed(visit: PageVisit) -> SignOutRequest:
     """Require that the form came from a page of this server, in this browser."""
     form = visit.form() or Form({})
-    way, session = SignOutTarget.of(form), await _unended(visit)
+    way, session = SignOutTarget.from_form(form), await _unended(visit)
     # A second submit finds no session and is redirected like the first one.
     about = session.id if session is not None else form.get("session") or ""
     if not about:
@@ -257,7 +257,7 @@ class Logout(Struct, frozen=True):
 
     async def _way(self, form: Form, now: Instant) -> SignOutTarget:
         parameters = {name: form.get(name) or "" for name in PARAMETERS}
-        decision = await self._judge(LogoutRequest.of(parameters), now)
+        decision = await self._judge(LogoutRequest.from_parameters(parameters), now)
         client, reason = decision.client, decision.unreturned
         name = "" if client is None else client.name or client.id
         if reason is None:

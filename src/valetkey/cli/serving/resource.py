@@ -34,7 +34,7 @@ async def issuer(_number: int, settings: Settings, _restart: Callable[[], None])
 def _ledger(name: str) -> SharedCounters | None:
     """Return the counters of an issuer: its applications in this process, one after the other."""
     shared = environment().get(VARIABLE)
-    return SharedCounters.of(Path(shared), name) if shared else None
+    return SharedCounters.for_name(Path(shared), name) if shared else None
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class SharedCounters:
             made.truncate(_SIZE)
 
     @staticmethod
-    def of(file: Path, name: str) -> "SharedCounters":
+    def for_name(file: Path, name: str) -> "SharedCounters":
         """Return the counters in a file of its own beside `file`. Raises OSError."""
         own, fresh = file.with_name(f"{file.name}-{name}"), file.with_name(f"{name}.{os.getpid()}")
         if not own.exists():

@@ -92,13 +92,16 @@ def test_client_secret_is_stored_sealed_and_shown_nowhere(tmp_path: Path) -> Non
         events = [each.data for each in await it.event_records()]
         for said in (shown, changed, listed, read, kept, events):
             assert SECRET not in repr(said)
-        factory = ProviderFactory.of(it.foundation.services)
+        factory = ProviderFactory.from_services(it.foundation.services)
         provider = factory.of_stored(kept)
         assert provider is not None
         assert SECRET not in repr(provider)
         # Moved to another row it does not open.
         assert (
-            ProviderFactory.of(it.foundation.services).of_stored(replace(kept, id="other")) is None
+            ProviderFactory.from_services(it.foundation.services).of_stored(
+                replace(kept, id="other")
+            )
+            is None
         )
         assert any('"client_secret"' in each for each in events)
 
@@ -166,7 +169,7 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
         settings = replace(
             it.settings, features=(FederationSettings((same,), Secret("other=secret")),)
         )
-        factory = replace(ProviderFactory.of(it.foundation.services), settings=settings)
+        factory = replace(ProviderFactory.from_services(it.foundation.services), settings=settings)
         current = Providers(factory)
         await current.refresh(it.foundation.store)
         assert [each.settings.id for each in current] == ["other"]
@@ -212,7 +215,7 @@ def test_provider_whose_secret_does_not_open_is_left_out(tmp_path: Path) -> None
         (kept,) = await stored(it)
         broken = replace(kept, sealed=f"{kept.sealed[:-4]}AAAA")
         assert await it.write(lambda tx: StoredProviders.of(tx).change(broken))
-        current = Providers(ProviderFactory.of(it.foundation.services))
+        current = Providers(ProviderFactory.from_services(it.foundation.services))
         await current.refresh(it.foundation.store)
         assert current.all == ()
         with pytest.raises(Refused) as refused:

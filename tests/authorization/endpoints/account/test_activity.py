@@ -27,7 +27,7 @@ from valetkey.authorization.site.account.activity import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import minutes
 
-_LISTED = ListedEvents.of(KINDS)
+_LISTED = ListedEvents.from_kinds(KINDS)
 
 
 def test_events_are_told_in_words_and_only_to_whom_they_concern(

@@ -83,7 +83,7 @@ def line(app: AskingApp, client_id: str = "app 1&x=2") -> AppLine:
 ADA = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 
 
-_LISTED = ListedEvents.of(KINDS)
+_LISTED = ListedEvents.from_kinds(KINDS)
 
 
 def happened(name: str, when: When, app: str = "", because: str = "") -> ActivityLine:

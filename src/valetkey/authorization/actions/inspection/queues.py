@@ -153,7 +153,7 @@ async def mail(settings: Settings) -> Finding:
         return MAIL_OFF.finding()
     server = f"{section.host}:{section.used_port}"
     try:
-        await MailServer.of(settings).check()
+        await MailServer.from_settings(settings).check()
     except OperatorError as error:
         return MAIL_UNREACHABLE.finding(server=server, reason=error)
     except NotDelivered as failure:

@@ -27,7 +27,7 @@ def portal_pages(site: Site, of_apps: Callable[[str], tuple[AnyPage, ...]]) -> t
 
     `of_apps` makes those of other features about an app, in this template.
     """
-    services, server, portal = site.services, site.server, Portal.of(site.services)
+    services, server, portal = site.services, site.server, Portal.from_services(site.services)
     store, keyring, random = server.store, server.keyring, server.random
     scopes, issuer = server.scopes, server.issuer
     teams = Teams(keyring.fingerprint_key, services.outbox, issuer)

@@ -179,7 +179,7 @@ class Search(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show what the text finds among the user's apps; without a text, pages and apps."""
         text, uid = searched_text(request.request), request.user.uid
-        texts = Texts.of(text, request.request, request.user)
+        texts = Texts.from_request(text, request.request, request.user)
 
         def find(tx: Transaction) -> Sequence[ResultGroup]:
             apps = own_apps(tx, uid)

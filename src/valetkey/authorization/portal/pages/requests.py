@@ -400,7 +400,7 @@ class Requests(Struct, frozen=True):
                 codes_of(tx, client_id, now),
             )
         )
-        last = Cursor.of(found[SHOWN - 1]) if len(found) > SHOWN else None
+        last = Cursor.from_record(found[SHOWN - 1]) if len(found) > SHOWN else None
         return Show(
             RequestsPage(
                 head,

@@ -59,7 +59,7 @@ class Portal(Struct, frozen=True):
     reserved_names: Collection[str]
 
     @staticmethod
-    def of(services: Services) -> "Portal":
+    def from_services(services: Services) -> "Portal":
         """Return the portal of this server."""
         settings = services.settings
         return Portal(

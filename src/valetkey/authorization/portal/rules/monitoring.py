@@ -369,7 +369,7 @@ class Cursor(Struct, frozen=True):
     reference: str
 
     @staticmethod
-    def of(found: Decision | StoredSample) -> "Cursor":
+    def from_record(found: Decision | StoredSample) -> "Cursor":
         """Return the position of a request."""
         reference = found.reference if isinstance(found, Decision) else found.id
         return Cursor(found.at, reference)
@@ -399,7 +399,7 @@ def requests_of(
 
 
 def _place(found: Decision | StoredSample) -> tuple[Instant, str]:
-    cursor = Cursor.of(found)
+    cursor = Cursor.from_record(found)
     return cursor.at, cursor.reference
 
 

@@ -218,4 +218,4 @@ def security(site: Site) -> SecuritySections:
 
 def pages(site: Site) -> tuple[AnyPage, ...]:
     """Return the pages of the account area."""
-    return Connections(Federation.of(site)).pages()
+    return Connections(Federation.from_site(site)).pages()

@@ -97,7 +97,7 @@ class Federation(Struct, frozen=True):
     sign_up: bool
 
     @staticmethod
-    def of(site: Site) -> "Federation":
+    def from_site(site: Site) -> "Federation":
         """Return the parts of a server."""
         server, services = site.server, site.services
         keyring, settings = server.keyring, services.settings
@@ -616,7 +616,7 @@ class UpstreamSignUp(Struct, frozen=True):
 
 def pages(site: Site) -> tuple[AnyPage, ...]:
     """Return the pages that need no session."""
-    federation = Federation.of(site)
+    federation = Federation.from_site(site)
     return (
         *ProviderRedirect(federation).pages(),
         *ProviderCallback(federation).pages(),

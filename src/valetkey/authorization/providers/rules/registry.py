@@ -68,7 +68,7 @@ class ProviderFactory(Struct, frozen=True):
     sign: SignAssertion | None = None
 
     @staticmethod
-    def of(services: Services) -> "ProviderFactory":
+    def from_services(services: Services) -> "ProviderFactory":
         """Return the factory of a server."""
         return ProviderFactory(
             services.settings,

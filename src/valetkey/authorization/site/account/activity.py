@@ -50,7 +50,7 @@ class ListedEvents(Struct, frozen=True):
     texts: Mapping[str, ActivityText]
 
     @staticmethod
-    def of(kinds: Mapping[str, type[Event]]) -> "ListedEvents":
+    def from_kinds(kinds: Mapping[str, type[Event]]) -> "ListedEvents":
         """Return those of these kinds of events."""
         return ListedEvents({name: it.activity for name, it in kinds.items() if it.activity})
 

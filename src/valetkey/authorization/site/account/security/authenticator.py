@@ -235,7 +235,7 @@ class AuthenticatorApp(Struct, frozen=True):
         blank = Authenticator(fresh_id("cr", self.browsers.random), user.uid, "", now)
         authenticator = self.factors.sealed(blank, setup.key)
         fresh, key = FreshCodes.draw(self.browsers.random), self.browsers.keyring.fingerprint_key
-        proof = RecentProof.of(self.browsers, request)
+        proof = RecentProof.for_request(self.browsers, request)
         methods = (Amr.ONE_TIME_CODE.value, Amr.SEVERAL.value)
 
         def add(tx: Transaction) -> tuple[tuple[str, ...], bool] | None:

@@ -75,7 +75,7 @@ class RecentProof(Struct, frozen=True):
     new: NewSession
 
     @staticmethod
-    def of(browsers: Browsers, request: SignedInRequest) -> "RecentProof":
+    def for_request(browsers: Browsers, request: SignedInRequest) -> "RecentProof":
         """Return the recent proof for one request."""
         agent = request.request.headers.get("user-agent") or ""
         return RecentProof(browsers, request, NewSession.fresh(agent, browsers.random))
@@ -182,7 +182,7 @@ class Confirm(Struct, frozen=True):
         guarded = await self.store.read(lambda tx: tx.users.has_second_factor(user.uid))
         if guarded:
             return await self._by_factor(request)
-        proof = RecentProof.of(self.browsers, request)
+        proof = RecentProof.for_request(self.browsers, request)
         noted: list[bool] = []
         judged = await self.password.authenticate(
             user.username,
@@ -212,7 +212,7 @@ class Confirm(Struct, frozen=True):
             looked = await self.factors.find_passkey(
                 self.store, shown.credential, PURPOSE, bound, now, user.uid
             )
-        recent = RecentProof.of(self.browsers, request)
+        recent = RecentProof.for_request(self.browsers, request)
         familiar = self.browsers.known_browser(request.request).mark(user.uid)
 
         def verify(tx: Transaction) -> bool | VerificationFailed:

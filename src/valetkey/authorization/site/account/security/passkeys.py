@@ -127,7 +127,7 @@ class PasskeyPages(Struct, frozen=True):
             FreshCodes.draw(self.browsers.random),
             fresh_id("cr", self.browsers.random),
         )
-        proof = RecentProof.of(self.browsers, request)
+        proof = RecentProof.for_request(self.browsers, request)
         key = self.browsers.keyring.fingerprint_key
         kind = Amr.SOFTWARE_KEY if made.synced else Amr.HARDWARE_KEY
         methods = (kind.value, Amr.USER_VERIFIED.value, Amr.SEVERAL.value)
