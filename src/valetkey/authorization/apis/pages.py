@@ -180,7 +180,7 @@ class Apis(Struct, frozen=True):
         return Show(page)
 
     async def _new(self, _request: AdminRequest) -> FormSubject:
-        return FormSubject(APIS, _TITLE, {"clients": ANY})
+        return FormSubject(APIS, _TITLE, values={"clients": ANY})
 
     async def _made(self, _request: AdminRequest, made: Struct) -> Outcome:
         return SeeOther(f"{api_address(asdict(made)['api_id'])}?done=new")
@@ -328,7 +328,7 @@ class ApiPages(Struct, frozen=True):
         api = (await self._look(request)).api
         record = shown(api)
         values = {name: as_text(getattr(record, name)) for name in _CHANGE_WORDS}
-        return FormSubject(api_address(api.id), api.name, values, tag_of(record))
+        return FormSubject(api_address(api.id), api.name, values=values, etag=tag_of(record))
 
     async def _changed(self, _request: AdminRequest, api: Struct) -> Outcome:
         return SeeOther(f"{api_address(asdict(api)['api_id'])}?done=edit")

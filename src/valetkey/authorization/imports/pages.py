@@ -235,12 +235,12 @@ def import_form(
     )
     formats = words(_FORMATS, size=settings.import_size, users=settings.import_users)
     return InputFormPage(
-        IMPORT,
-        USERS,
-        translatable("Users"),
-        _TITLE,
-        translatable("Check the file"),
-        (file,),
+        action=IMPORT,
+        back=USERS,
+        above=translatable("Users"),
+        title=_TITLE,
+        submit=translatable("Check the file"),
+        fields=(file,),
         facts=(Fact(translatable("Format"), (formats,)),),
         details=(
             *_CONTENT,

@@ -277,13 +277,13 @@ class SignalStreamPages(Struct, frozen=True):
         return FormSubject(
             _at(stream.id),
             stream.client_id,
-            {
+            values={
                 "url": stream.url,
                 "events": as_text([_short(each) for each in stream.delivered]),
                 "description": stream.description,
                 "subject_format": stream.subject_format.value,
             },
-            signal_stream_tag(stream),
+            etag=signal_stream_tag(stream),
         )
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, form: Form) -> Subject:

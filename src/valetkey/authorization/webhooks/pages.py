@@ -495,10 +495,10 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return FormSubject(
             area.at(request, webhook.id),
             masked(webhook.url),
-            {name: as_text(value) for name, value in asdict(webhook.target).items()},
-            webhook_tag(webhook),
-            area.frame,
-            area.head(request),
+            values={name: as_text(value) for name, value in asdict(webhook.target).items()},
+            etag=webhook_tag(webhook),
+            frame=area.frame,
+            app=area.head(request),
         )
 
     async def _changed(self, request: R, webhook: WebhookShown) -> Outcome:

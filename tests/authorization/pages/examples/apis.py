@@ -54,7 +54,14 @@ def _form(faults: tuple[MetadataError, ...] = ()) -> InputFormPage:
     fields = input_fields(
         ApiWanted, API_WORDS, _TEXTS, faults, choices=API_CHOICES, groups=API_GROUPS
     )
-    return InputFormPage("/admin/apis/new", "/admin/apis", "APIs", "New API", "Create API", fields)
+    return InputFormPage(
+        action="/admin/apis/new",
+        back="/admin/apis",
+        above="APIs",
+        title="New API",
+        submit="Create API",
+        fields=fields,
+    )
 
 
 def _ask(slug: str) -> ConfirmPage:

@@ -71,7 +71,14 @@ def claims_examples(
     values = {"from": "groups", "in": "id_token\nuserinfo"}
     choices = {"from": SOURCES, "in": tuple(PLACE_WORDS.items())}
     fields = input_fields(ClaimForm, words, values, (MetadataError("in", ""),), choices=choices)
-    form = InputFormPage(f"{CLAIMS}/new", CLAIMS, "Claims", "New claim", texts.create, fields)
+    form = InputFormPage(
+        action=f"{CLAIMS}/new",
+        back=CLAIMS,
+        above="Claims",
+        title="New claim",
+        submit=texts.create,
+        fields=fields,
+    )
     preview = PreviewPage(
         PREVIEW,
         CLAIMS,

@@ -43,14 +43,25 @@ _TEXTS = {
 def _new(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
     fields = input_fields(NewUser, NEW_WORDS, values, faults, choices=NEW_CHOICES)
     return InputFormPage(
-        "/admin/users/new", "/admin/users", "Users", "New user", "Create user", fields
+        action="/admin/users/new",
+        back="/admin/users",
+        above="Users",
+        title="New user",
+        submit="Create user",
+        fields=fields,
     )
 
 
 def _edit(values: Mapping[str, str], *faults: MetadataError) -> InputFormPage:
     fields = input_fields(UserChange, EDIT_WORDS, values, faults, groups=EDIT_GROUPS)
     return InputFormPage(
-        f"{_USER}/edit", _USER, "Ada Lovelace", "Edit profile", "Save changes", fields, etag='"1"'
+        action=f"{_USER}/edit",
+        back=_USER,
+        above="Ada Lovelace",
+        title="Edit profile",
+        submit="Save changes",
+        fields=fields,
+        etag='"1"',
     )
 
 
@@ -99,7 +110,13 @@ def _app(
         durations=("access_token_lifetime",),
     )
     return InputFormPage(
-        f"{place}/edit", place, "Notes Printer", "Edit app", "Save changes", fields, etag='"1"'
+        action=f"{place}/edit",
+        back=place,
+        above="Notes Printer",
+        title="Edit app",
+        submit="Save changes",
+        fields=fields,
+        etag='"1"',
     )
 
 

@@ -159,12 +159,12 @@ def app_form(
         opened=() if app else ("redirect_uris", "scopes"),
     )
     return InputFormPage(
-        "/developer/new" if app is None else app.at("settings"),
-        "/developer/new" if app is None else app.at(),
-        "Register an app" if app is None else app.name,
-        "Register a web application" if app is None else "Settings",
-        "Register" if app is None else "Save changes",
-        fields,
+        action="/developer/new" if app is None else app.at("settings"),
+        back="/developer/new" if app is None else app.at(),
+        above="Register an app" if app is None else app.name,
+        title="Register a web application" if app is None else "Settings",
+        submit="Register" if app is None else "Save changes",
+        fields=fields,
         frame=FRAME,
         app=app,
         offers=(Offer("delete", "Delete app", "/", danger=True, text="It ends."),) if app else (),

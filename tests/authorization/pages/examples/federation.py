@@ -214,12 +214,12 @@ def _provider_form(
         secrets=("client_secret",),
     )
     return InputFormPage(
-        console.NEW,
-        subject.back,
-        subject.above,
-        "New provider",
-        "Add provider",
-        fields,
+        action=console.NEW,
+        back=subject.back,
+        above=subject.above,
+        title="New provider",
+        submit="Add provider",
+        fields=fields,
         note=subject.note,
         facts=subject.facts,
         hidden=tuple(subject.hidden),

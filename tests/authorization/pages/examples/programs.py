@@ -167,7 +167,12 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
             durations=("lifetime",),
         )
         return InputFormPage(
-            "/admin/tokens/new", LIST.address, "API tokens", "New token", "Create token", fields
+            action="/admin/tokens/new",
+            back=LIST.address,
+            above="API tokens",
+            title="New token",
+            submit="Create token",
+            fields=fields,
         )
 
     page = ObjectList(

@@ -94,12 +94,12 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
 
 def _form(place: str) -> InputFormPage:
     return InputFormPage(
-        f"{place}/new",
-        place,
-        "Webhooks",
-        "New webhook",
-        "Create webhook",
-        input_fields(WebhookWanted, _OF_TEAM.words, {}, (MetadataError("url", "https"),)),
+        action=f"{place}/new",
+        back=place,
+        above="Webhooks",
+        title="New webhook",
+        submit="Create webhook",
+        fields=input_fields(WebhookWanted, _OF_TEAM.words, {}, (MetadataError("url", "https"),)),
         frame=_OF_TEAM.frame,
         app=HEAD,
     )

@@ -522,7 +522,7 @@ class DeclarationPages(Struct, frozen=True):
         if item is None:
             return FormSubject(kind.place, kind.title, choices=choices)
         place = address_of(kind.place, item.name)
-        return FormSubject(place, item.name, values, tag_of(item), choices=choices)
+        return FormSubject(place, item.name, values=values, etag=tag_of(item), choices=choices)
 
     async def _save(
         self, request: AdminRequest, item: Shown | None, seen: Preconditions

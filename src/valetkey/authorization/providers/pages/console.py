@@ -510,8 +510,8 @@ class ProviderForms(Struct, frozen=True):
         return FormSubject(
             provider_address(shown.id),
             shown.name,
-            {name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != SECRET},
-            tag_of(shown),
+            values={name: as_text(getattr(shown, name)) for name in _EDIT_WORDS if name != SECRET},
+            etag=tag_of(shown),
             facts=_redirect_uri(shown.redirect_uri),
         )
 
@@ -526,7 +526,7 @@ def preset_subject(server: str, preset: Preset) -> FormSubject:
     return FormSubject(
         PROVIDERS,
         _TITLE,
-        {
+        values={
             "id": preset.id,
             "name": preset.name,
             "issuer": preset.issuer,
@@ -549,12 +549,12 @@ def _redirect_uri(address: str) -> tuple[Fact, ...]:
 _MAY = administrator(Permission.SETTINGS, recent=True)
 _BY_ID = {each.id: each for each in PRESETS}
 CHOICE = InputFormPage(
-    NEW,
-    PROVIDERS,
-    _TITLE,
-    _NEW_TITLE,
-    "",
-    (),
+    action=NEW,
+    back=PROVIDERS,
+    above=_TITLE,
+    title=_NEW_TITLE,
+    submit="",
+    fields=(),
     related=(
         Related(
             "presets",

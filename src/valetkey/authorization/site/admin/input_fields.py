@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 
+from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.faults import (
     SENTENCES,
@@ -55,10 +56,14 @@ _JSON_FAULTS = {
 
 
 class Sentence(Struct, frozen=True):
-    """A sentence, translatable, and the values that fill it; without any, it is whole."""
+    """A sentence, translatable, and the values that fill it, those of `times` as times.
+
+    Without any, it is whole.
+    """
 
     text: str
     values: Values = msgspec.field(default_factory=dict[str, str])
+    times: Mapping[str, When] = msgspec.field(default_factory=dict[str, When])
 
 
 class InputField(Struct, frozen=True):

@@ -45,43 +45,48 @@ SAVE = translatable("Save changes")
 _BAD_REQUEST = 400
 
 
-class InputFormPage(Struct, frozen=True):
+class FormContext(Struct, frozen=True):
+    """What a form shows around its fields, whatever these are."""
+
+    #: The page above, and its title.
+    back: str
+    above: str
+    #: The version that is changed; "" for a new object.
+    etag: str = ""
+    #: What is to be known before the change, translatable.
+    note: str = ""
+    #: What is to be known while the form is filled in.
+    facts: tuple[Fact, ...] = ()
+    #: The template of the area, and the app that its pages are about, if any.
+    frame: str = "admin/frame.html"
+    app: object = None
+    #: Further values that the form posts, by name.
+    hidden: Sequence[tuple[str, str]] = ()
+    #: What was done, translatable.
+    done: str = ""
+    #: What else can be done with the subject.
+    offers: Sequence[Offer] = ()
+
+
+class InputFormPage(FormContext, frozen=True, kw_only=True):
     """A form that creates or changes one object. Posts `csrf`, `etag` and the fields."""
 
     template: ClassVar[str] = "admin/input_form.html"
 
     action: str
-    #: The page above, and its title.
-    back: str
-    above: str
     title: str
     submit: str
     fields: tuple[InputField, ...]
-    #: The version that is changed; "" for a new object.
-    etag: str = ""
     #: Whether another request changed it meanwhile.
     stale: bool = False
     #: Why the operation was refused, translatable, if no field is at fault.
     problem: str = ""
-    #: What is to be known before the change, translatable.
-    note: str = ""
-    #: What is to be known while the form is filled in.
-    facts: tuple[Fact, ...] = ()
     #: What is seldom needed, closed below the form.
     details: tuple[Fact, ...] = ()
     #: Lists below the form, or in its place: without fields there is none.
     related: tuple[Related, ...] = ()
-    #: The template of the area, and the app that its pages are about, if any.
-    frame: str = "admin/frame.html"
-    app: object = None
-    #: Further values that the form posts, by name.
-    hidden: tuple[tuple[str, str], ...] = ()
-    #: What was done, translatable.
-    done: str = ""
     #: The labels of the fields that another request changed since it was shown.
     changed: tuple[str, ...] = ()
-    #: What else can be done with the subject.
-    offers: tuple[Offer, ...] = ()
 
     @property
     def scripts(self) -> tuple[str, ...]:
@@ -97,39 +102,20 @@ class InputFormPage(Struct, frozen=True):
         return tuple(script for script, of in needs.items() if kinds & of)
 
 
-class FormSubject(Struct, frozen=True):
-    """The subject of a form: the page above it with its title, and the initial values.
+class FormSubject(FormContext, frozen=True, kw_only=True):
+    """The subject of a form, with the initial values of its fields."""
 
-    `etag` is the version that is changed, "" for a new thing.
-    """
-
-    back: str
-    above: str
     values: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    etag: str = ""
-    #: The template of the area, and the app that its pages are about, if any.
-    frame: str = "admin/frame.html"
-    app: object = None
     #: Fields that this user cannot choose; the operation gets their defaults.
     without: Collection[str] = ()
-    #: What is to be known before the change, translatable.
-    note: str = ""
     #: Choices of fields that depend on the subject.
     choices: Mapping[str, Choices] = msgspec.field(default_factory=dict[str, Choices])
     #: Replaces the title of the form, translatable.
     title: str = ""
-    #: Further values that the form posts, by name.
-    hidden: Sequence[tuple[str, str]] = ()
     #: Fields whose sections are open at first.
     opened: Sequence[str] = ()
     #: Hints of fields that depend on the subject, translatable.
     hints: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    #: What was done, translatable.
-    done: str = ""
-    #: What else can be done with it.
-    offers: Sequence[Offer] = ()
-    #: What is to be known while the form is filled in.
-    facts: tuple[Fact, ...] = ()
 
 
 def act_of(
@@ -249,24 +235,16 @@ class FormFields(FieldOptions, frozen=True):
         if faults and not problem and not any(each.faulty for each in fields):
             # About a field that this form does not have.
             problem = f"{faults[0].field}: {faults[0].detail}"
+        context = {name: getattr(subject, name) for name in FormContext.__struct_fields__}
         page = InputFormPage(
+            **context,
             action=request.request.path,
-            back=subject.back,
-            above=subject.above,
             title=subject.title or self.title,
             submit=self.submit,
             fields=fields,
-            etag=subject.etag,
             stale=stale or bool(changed),
             problem=problem,
-            note=subject.note,
-            facts=subject.facts,
-            frame=subject.frame,
-            app=subject.app,
-            hidden=tuple(subject.hidden),
-            done=subject.done,
             changed=tuple(changed),
-            offers=tuple(subject.offers),
         )
         return Show(page, _BAD_REQUEST if faults or page.stale or problem else 200)
 

@@ -31,6 +31,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
 )
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
+from valetkey.authorization.site.admin.input_fields import Sentence
 from valetkey.authorization.site.page import Figure, Outcome, Page, Show
 from valetkey.authorization.storage.search import END, EventFilter
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -56,19 +57,11 @@ class ConditionLine(Struct, frozen=True):
     action: str = ""
 
 
-class StateSentence(Struct, frozen=True):
-    """A sentence to be translated and filled with `values`, those in `times` as times."""
-
-    text: str
-    values: Mapping[str, str]
-    times: Mapping[str, When] = MappingProxyType({})
-
-
 class PartLine(Struct, frozen=True):
     """The state of a part: its translatable name, what was found and the number of problems."""
 
     name: str
-    sentences: Sequence[StateSentence] = ()
+    sentences: Sequence[Sentence] = ()
     problems: int = 0
     is_bad: bool = False
     is_neutral: bool = False
@@ -182,7 +175,7 @@ def part_line(state: PartState, now: Instant) -> PartLine:
     good = [each for each in state.findings if each.level is Level.OK]
     return PartLine(
         state.name,
-        [StateSentence(each.condition.text, each.values, _times(each, now)) for each in good],
+        [Sentence(each.condition.text, each.values, _times(each, now)) for each in good],
         len(problems),
         any(each.level is Level.ERROR for each in problems),
         any(each.condition.is_neutral for each in good),

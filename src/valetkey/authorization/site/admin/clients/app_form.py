@@ -253,7 +253,7 @@ class AppFields(Struct, frozen=True):
         return FormSubject(
             back,
             above,
-            texts_of_app(app),
+            values=texts_of_app(app),
             without=without,
             choices=self._choices(app, kind),
             hidden=hidden,

@@ -124,7 +124,7 @@ class GroupListPages(Struct, frozen=True):
         )
 
     async def _new(self, request: AdminRequest) -> FormSubject:
-        return FormSubject(GROUPS, _TITLE, {"parent": _name(request.query.get("in"))})
+        return FormSubject(GROUPS, _TITLE, values={"parent": _name(request.query.get("in"))})
 
     async def _made(self, _request: AdminRequest, made: GroupShown) -> Outcome:
         return SeeOther(f"{group_address(made.name)}?done=new")
@@ -251,7 +251,7 @@ class GroupForm(Struct, frozen=True):
         call = call_of(self.services, READ_GROUP, request.actor, request.now, path)
         group = await value_of(call, GroupShown)
         values = {name: as_text(getattr(group, name)) for name in _WORDS}
-        return FormSubject(group_address(group.name), group.name, values, tag_of(group))
+        return FormSubject(group_address(group.name), group.name, values=values, etag=tag_of(group))
 
     async def _changed(self, _request: AdminRequest, group: GroupShown) -> Outcome:
         return SeeOther(f"{group_address(group.name)}?done=edit")

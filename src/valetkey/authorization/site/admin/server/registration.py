@@ -133,7 +133,7 @@ class Registration(Struct, frozen=True):
         return FormSubject(
             REGISTRATION,
             _TITLE,
-            {"uses": "1", "lifetime": str(7 * _DAY)},
+            values={"uses": "1", "lifetime": str(7 * _DAY)},
             note=_NO_EFFECT if is_off else "",
         )
 

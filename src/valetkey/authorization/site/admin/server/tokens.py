@@ -223,7 +223,7 @@ class ApiTokenPages(Struct, frozen=True):
         may = permissions_of(request.user.role).permissions
         offered = tuple((it.value, text) for it, text in PERMISSION_WORDS.items() if it in may)
         values = {"lifetime": str(_LIFETIME)}
-        return FormSubject(TOKENS, _TITLE, values, choices={"permissions": offered})
+        return FormSubject(TOKENS, _TITLE, values=values, choices={"permissions": offered})
 
     async def _made(self, request: AdminRequest, made: NewToken) -> Outcome:
         until = When(Instant(made.record.expires_at), request.now).exact

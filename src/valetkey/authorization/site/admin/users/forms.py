@@ -166,7 +166,7 @@ class UserForms(Struct, frozen=True):
         return FormSubject(
             USERS,
             _TITLE,
-            {"password_link": how.value},
+            values={"password_link": how.value},
             without=() if may_assign else ("role",),
         )
 
@@ -192,7 +192,7 @@ class UserForms(Struct, frozen=True):
         record = shown(user)
         values = {name: _text(record, name) for name in EDIT_WORDS}
         return FormSubject(
-            user_address(user.uid), user.name or user.username, values, tag_of(record)
+            user_address(user.uid), user.name or user.username, values=values, etag=tag_of(record)
         )
 
     async def _changed(self, _request: AdminRequest, done: UserAnswer) -> Outcome:
