@@ -192,7 +192,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
             "the primary's machine is cut off", _partition, namespaces=True, loses_machine=True
         ),
         "switch": Fault("switchover", _switch_over),
-        "disk": Fault("full disk of the primary", _fill, disk="400m"),
+        "disk": Fault("full disk of the primary", _fill, disk="1g"),
         "etcd": Fault("loss of etcd for 25 s", _etcd),
         "restart": Fault("restart of each PostgreSQL", _restart),
         "exchange": Fault("minor upgrade of PostgreSQL, and back, in turn", _exchange),
