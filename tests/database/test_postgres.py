@@ -244,6 +244,22 @@ def test_a_fault_of_the_program_stays_one(postgres_url: str) -> None:
     asyncio.run(story())
 
 
+def test_a_server_that_does_not_accept_writes_yet_is_unavailable() -> None:
+    async def story(folder: Path) -> None:
+        engine = Postgres(postgres.url(folder, "postgres"), size=1)
+        with pytest.raises(DatabaseUnavailable, match="during recovery"):
+            await engine.write(_insert(1))
+        postgres.promote(folder / "data")
+        assert await engine.write(_insert(1)) == 1
+        await engine.close()
+
+    with postgres.own_server() as primary:
+        with psycopg.connect(postgres.url(primary, "postgres"), autocommit=True) as raw:
+            raw.execute(_TABLE)
+        with postgres.standby(primary, "second") as folder:
+            asyncio.run(story(folder))
+
+
 def test_a_server_that_comes_back_is_used_again(own_postgres: Path) -> None:
     async def story() -> None:
         engine = await _table(postgres.url(own_postgres, "postgres"))

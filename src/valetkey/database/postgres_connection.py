@@ -444,8 +444,10 @@ def translate_error(problem: psycopg.Error, *, reading: bool) -> Exception:
         return TablesMissing(text)
     if isinstance(problem, errors.ReadOnlySqlTransaction) and reading:
         return ReadOnly("a read may not write")
-    # A server that became a standby raises the first of these for a write.
-    if isinstance(problem, errors.ReadOnlySqlTransaction | psycopg.OperationalError):
+    # A server that became a standby raises the first of these for a write, one that does not accept
+    # writes yet, such as one that is just promoted, the second at the begin of a transaction.
+    away = errors.ReadOnlySqlTransaction | errors.FeatureNotSupported | psycopg.OperationalError
+    if isinstance(problem, away):
         return DatabaseUnavailable(text)
     return problem
 
