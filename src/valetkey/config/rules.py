@@ -470,7 +470,7 @@ ORIGINS = Rule(
     lambda value: list(cast("Sequence[str]", value)),
     kind=Kind.LIST,
 )
-HOSTS = texts('a list of hosts, such as ["app.example.com"]', _host)
+HOSTS = texts(translatable('a list of hosts, such as ["app.example.com"]'), _host)
 GRANT_TYPES = Rule(
     'a list of grant types, such as ["authorization_code", "refresh_token"]',
     lambda value: _distinct(value, _string),
@@ -493,7 +493,7 @@ GRANT_TYPES = Rule(
     ),
 )
 SCOPE_NAMES = Rule(
-    'a list of scopes, such as ["notes:read"]',
+    translatable('a list of scopes, such as ["notes:read"]'),
     lambda value: _distinct(value, _scope_name),
     _listed,
     _show_texts,

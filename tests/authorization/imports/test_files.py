@@ -17,7 +17,8 @@ from valetkey.authorization.imports.rules.files import (
     reasons_of,
     stored_reasons,
 )
-from valetkey.authorization.protocol.register.faults import REASONS, SENTENCES, Reason, reason
+from valetkey.authorization.protocol.register.fault_texts import SENTENCES
+from valetkey.authorization.protocol.register.faults import REASONS, Reason, reason
 
 _HEADING = "username,email"
 

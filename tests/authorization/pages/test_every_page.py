@@ -44,7 +44,7 @@ GIVEN_TOO = {
     "row",
     "loop",
 }
-IMPORTED = {"consent", "passwords", "factors", "mailed", "lists"}
+IMPORTED = {"consent", "passwords", "factors", "mailed", "lists", "fault_of"}
 TEMPLATES = environment_of(ENGLISH)
 
 

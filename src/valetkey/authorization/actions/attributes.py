@@ -12,7 +12,7 @@ import msgspec
 
 from valetkey.authorization.model.event.accounts import UserChanged
 from valetkey.authorization.model.user import LARGEST_ATTRIBUTES, Attribute, User, UserAttributes
-from valetkey.authorization.protocol.register.faults import REASONS, MetadataError
+from valetkey.authorization.protocol.register.faults import REASONS, MetadataError, fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
@@ -95,7 +95,12 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
     unknown = [name for name in changes if name not in names]
     if unknown:
         return tuple(
-            MetadataError("attributes", f"declared ones; there is no {name[:40]!a}")
+            fault(
+                "attributes",
+                "attribute.none",
+                f"declared ones; there is no {name[:40]!a}",
+                name=name[:40],
+            )
             for name in unknown[:10]
         )
     # A value that readers of tokens would reject must not become a claim.

@@ -40,12 +40,8 @@ from valetkey.kernel.text import translatable
 from valetkey.web.body import read_json
 
 _OK = 200
-_NO_LIST = MetadataError(
-    "sector_identifier_uri", "an address that answers with a JSON array of addresses"
-)
-_NOT_LISTED = MetadataError(
-    "sector_identifier_uri", "a list with every redirect URI of the client in it"
-)
+_NO_LIST = fault("sector_identifier_uri", "sector.list")
+_NOT_LISTED = fault("sector_identifier_uri", "sector.missing")
 Faults = tuple[MetadataError, ...]
 
 
@@ -180,8 +176,7 @@ class Registrar(Struct, frozen=True):
         if faults := self.rules_for(tx, metadata, client.scope).faults(metadata):
             return faults
         if self.channel not in _CHANNELS_WITH_SECTORS and affects_sector(metadata, client):
-            detail = "those that its sector lists; administrators can add others"
-            return (MetadataError("redirect_uris", detail),)
+            return (fault("redirect_uris", "sector.administrator"),)
         new = replace(
             self._client(metadata, client.id, now),
             created_at=client.created_at,

@@ -14,7 +14,7 @@ from valetkey.authorization.model.event.accounts import (
 )
 from valetkey.authorization.model.event.grants import ApiChanged, ClientChanged
 from valetkey.authorization.model.user import MOST_OF_USER, Group, User
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -55,9 +55,9 @@ def change(
     moves = new.parent != group.parent
     parent = _parent(tx, new.parent) if moves else ""
     if parent == group.id:
-        parent = MetadataError("parent", "another group")
+        parent = fault("parent", "group.self")
     elif parent and tx.groups.has_groups(group):
-        parent = MetadataError("parent", "none, because this group contains groups")
+        parent = fault("parent", "group.contains")
     if isinstance(parent, MetadataError):
         return (parent,)
     if new.name != group.name:
@@ -81,8 +81,7 @@ def _parent(tx: Transaction, name: str) -> str | MetadataError:
     if parent is None:
         return input_fault("parent", "group.unknown")
     if parent.parent:
-        right = f"a group that is in none; this one is in {parent.parent}"
-        return MetadataError("parent", right)
+        return fault("parent", "group.nested", parent=parent.parent)
     return parent.id
 
 

@@ -38,7 +38,12 @@ from valetkey.authorization.model.user import (
     ascii_email,
     fold,
 )
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import (
+    NO_CONTROLS,
+    MetadataError,
+    fault,
+    input_fault,
+)
 from valetkey.authorization.protocol.register.openid_rules import is_link
 from valetkey.authorization.protocol.register.self_registration import (
     RESERVED,
@@ -356,9 +361,7 @@ class Accounts(Struct, frozen=True):
             return user
         new = replace(new, changed_at=now)
         if not tx.users.change(new):
-            return (
-                MetadataError("username", "another one: this username or email address is taken"),
-            )
+            return (fault("username", "username.taken"),)
         if "picture" in changed:
             tx.pictures.delete(user.uid)
         tx.events.add(UserChanged(user.uid, changed), now)

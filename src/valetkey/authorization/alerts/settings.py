@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from valetkey.config import rules
 from valetkey.config.rules import SettingsGroup, texts
 from valetkey.config.sections.people import mail_address
+from valetkey.kernel.text import translatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class AlertSettings:
 
     to: Annotated[
         tuple[str, ...],
-        texts('a list of addresses, such as ["ops@example.com"]', mail_address),
+        texts(translatable('a list of addresses, such as ["ops@example.com"]'), mail_address),
         "Addresses that get alerts",
     ] = ()
     """Addresses that get the alerts. Empty: every owner and administrator with a verified

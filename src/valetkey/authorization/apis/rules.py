@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.grants import (
     ApiRegistered,
     ApiRemoved,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.protocol.resource import identifier_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -118,14 +118,14 @@ class ApiRegistrar(Struct, frozen=True):
     ) -> Iterator[MetadataError]:
         names = dict.fromkeys((*metadata.scopes, *metadata.machine_scopes))
         if len(names) > MOST_SCOPES:
-            yield MetadataError("scopes", f"at most {MOST_SCOPES} with the machine scopes")
+            yield fault("scopes", "scopes.many", most=MOST_SCOPES)
             return
         for name in names:
             place = f"scopes/{name}" if name in metadata.scopes else "machine_scopes"
             if _SCOPE.fullmatch(name) is None:
-                yield MetadataError(place, 'names of 1 to 100 ASCII characters without # " \\')
+                yield fault(place, "scopes.name")
             elif name in self.own_scopes:
-                yield MetadataError(place, f"another name: {name} is a scope of this server")
+                yield fault(place, "scopes.reserved", name=name)
             else:
                 yield from _shared(tx, metadata, api_id, place, name)
 
@@ -135,25 +135,21 @@ def _shared(
 ) -> Iterator[MetadataError]:
     for other in tx.apis.declaring(name, api_id):
         if not (other.shares_scopes and metadata.shares_scopes):
-            detail = (
-                f"another name: {other.identifier} declares {name}, and not both share their scopes"
-            )
-            yield MetadataError(place, detail)
+            yield fault(place, "scopes.taken", api=other.identifier, name=name)
 
 
 def _faults(metadata: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[MetadataError]:
-    if fault := identifier_fault(metadata.identifier):
-        yield MetadataError("identifier", fault)
+    if detail := identifier_fault(metadata.identifier):
+        yield fault("identifier", "api.url", detail)
     longest = API_FIELDS["scopes"].rule.longest
     for name, sentence in metadata.scopes.items():
         if not 0 < len(sentence) <= longest or not _LINE.fullmatch(sentence):
-            detail = f"a sentence of 1 to {longest} characters, as in: see your calendar"
-            yield MetadataError(f"scopes/{name}", detail)
+            yield fault(f"scopes/{name}", "scopes.text", most=longest)
     for name, each in API_FIELDS.items():
         if name != "identifier":
             yield from _value_faults(name, each.rule, getattr(metadata, name))
     if metadata.signing_algorithm not in algorithms:
-        yield MetadataError("signing_algorithm", f"one of: {', '.join(algorithms)}")
+        yield fault("signing_algorithm", "choice.known", known=", ".join(algorithms))
 
 
 def _value_faults(name: str, rule: ApiFieldRule, value: object) -> Iterator[MetadataError]:
@@ -165,16 +161,17 @@ def _value_faults(name: str, rule: ApiFieldRule, value: object) -> Iterator[Meta
             least = {"least": rule.shortest} if rule.shortest else {}
             yield input_fault(name, code, **least, most=rule.longest)
         case int() if not 0 < value <= rule.longest:
-            yield MetadataError(name, f"1 to {rule.longest} seconds")
+            detail = f"1 to {rule.longest} seconds"
+            yield fault(name, "number.range", detail, least=1, most=rule.longest)
         case frozenset() if len(value) > rule.most:  # pyright: ignore[reportUnknownArgumentType]
-            yield MetadataError(name, f"at most {rule.most}, or any")
-        case tuple() if rule.says:
+            yield fault(name, "list.many", f"at most {rule.most}, or any", most=rule.most)
+        case tuple() if rule.code:
             names = cast("tuple[str, ...]", value)
             if len(names) > rule.most:
                 yield input_fault(name, "number.most", most=rule.most)
             for place, each in enumerate(names[: rule.most]):
                 if re.fullmatch(rule.pattern, each) is None:
-                    yield MetadataError(f"{name}/{place}", rule.says)
+                    yield fault(f"{name}/{place}", rule.code)
         case _:
             pass
 

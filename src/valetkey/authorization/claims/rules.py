@@ -19,7 +19,7 @@ from valetkey.authorization.claims.model import (
 from valetkey.authorization.model.api import CLAIM_NAME, ClaimLocation
 from valetkey.authorization.model.user import ATTRIBUTE_NAME, MOST_ATTRIBUTES, Attribute
 from valetkey.authorization.protocol.claims import GROUPS, RESERVED_CLAIMS, ROLES
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -54,7 +54,8 @@ def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bo
     if declared.get(attribute.name) == attribute:
         return False
     if attribute.name not in declared and len(declared) >= MOST_ATTRIBUTES:
-        return (MetadataError("name", f"one of at most {MOST_ATTRIBUTES} attributes"),)
+        detail = f"one of at most {MOST_ATTRIBUTES} attributes"
+        return (fault("name", "list.full", detail, most=MOST_ATTRIBUTES),)
     store.save_attribute(attribute, now)
     tx.events.add(AttributeDeclared(attribute.name), now)
     return True
@@ -98,7 +99,8 @@ def declare_claim(
     if declared.get(claim.name) == claim:
         return False
     if claim.name not in declared and len(declared) >= MOST_CLAIMS:
-        return (MetadataError("name", f"one of at most {MOST_CLAIMS} claims"),)
+        detail = f"one of at most {MOST_CLAIMS} claims"
+        return (fault("name", "list.full", detail, most=MOST_CLAIMS),)
     store.save_claim(claim, now)
     tx.events.add(ClaimDeclared(claim.name, claim.source), now)
     return True
@@ -121,30 +123,28 @@ def _attribute_faults(attribute: Attribute) -> Iterator[MetadataError]:
     if len(attribute.label) > _LONGEST_LABEL or not attribute.label.isprintable():
         yield input_fault("label", "text.printable", most=_LONGEST_LABEL)
     if len(msgspec.json.encode(attribute.schema)) > _LARGEST_SCHEMA:
-        yield MetadataError("schema", f"a JSON Schema of at most {_LARGEST_SCHEMA} bytes")
+        yield fault("schema", "schema.size", most=_LARGEST_SCHEMA)
         return
     try:
         attribute_shape([attribute])
     except UnusableSchema as reason:
-        yield MetadataError("schema", f"a JSON Schema that can be used: {str(reason)[:300]}")
+        yield fault("schema", "schema.form", reason=str(reason)[:300])
         return
     if attribute.editable and attribute.schema.get("type") not in SIMPLE_TYPES:
-        yield MetadataError(
-            "editable", f"false, or a schema with a type of {', '.join(SIMPLE_TYPES)}"
-        )
+        yield fault("editable", "schema.simple", known=", ".join(SIMPLE_TYPES))
 
 
 def _claim_faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
     kind, _, argument = claim.source.partition(":")
     if re.fullmatch(CLAIM_NAME, claim.name) is None:
-        yield MetadataError("name", "a letter, then at most 199 letters, digits and _ . : / -")
+        yield fault("name", "claim.name")
     elif claim.name in RESERVED_CLAIMS and not (kind == claim.name in _ONLY_INTROSPECTION):
-        yield MetadataError("name", f"another: {claim.name} has a meaning of its own")
+        yield fault("name", "claim.reserved", name=claim.name)
     elif claim.name in {GROUPS, ROLES} and kind != claim.name:
-        yield MetadataError("from", f"{claim.name}, because that is what this claim means")
+        yield fault("from", "claim.source", name=claim.name)
     elif claim.name == ROLES and argument and ClaimLocation.ACCESS_TOKEN in claim.places:
         # An API would mistake roles at another API for its own.
-        yield MetadataError("from", "roles, because an access token has the roles at its own API")
+        yield fault("from", "claim.roles")
     has_argument = {
         Source.ATTRIBUTE: bool(argument),
         Source.CONSTANT: 0 < len(argument) <= _LONGEST_CONSTANT,
@@ -152,24 +152,25 @@ def _claim_faults(claim: DeclaredClaim) -> Iterator[MetadataError]:
         Source.UPSTREAM: ":" in argument,
     }
     if kind not in set(Source) or not has_argument.get(Source(kind), True):
-        yield MetadataError("from", _SOURCES)
+        yield fault("from", "claim.argument", _SOURCES)
     yield from _place_faults(claim, kind)
     if claim.scope and _SCOPE.fullmatch(claim.scope) is None:
-        yield MetadataError("scope", "the name of one scope")
+        yield fault("scope", "word.form", "the name of one scope")
     for name, listed in (("clients", claim.clients), ("apis", claim.apis)):
         if len(listed) > _MOST_LISTED:
-            yield MetadataError(name, f"at most {_MOST_LISTED}, or none for all")
+            detail = f"at most {_MOST_LISTED}, or none for all"
+            yield fault(name, "list.many", detail, most=_MOST_LISTED)
 
 
 def _place_faults(claim: DeclaredClaim, kind: str) -> Iterator[MetadataError]:
     if not claim.places:
-        yield MetadataError("in", f"one or more of {', '.join(ClaimLocation)}")
+        yield fault("in", "list.none", f"one or more of {', '.join(ClaimLocation)}")
     elif kind in _ONLY_INTROSPECTION:
         # Apps get both by scopes that users allow, and a token would keep what was true once.
         if claim.places != (ClaimLocation.INTROSPECTION,):
-            yield MetadataError("in", f"introspection alone, for a claim from {kind}")
+            yield fault("in", "claim.introspection", kind=kind)
     elif ClaimLocation.INTROSPECTION in claim.places:
-        yield MetadataError("in", "access_token, whose claims are in introspection as well")
+        yield fault("in", "claim.access_token")
 
 
 def _unknown(
@@ -183,16 +184,18 @@ def _unknown(
     if kind == Source.ATTRIBUTE:
         names = [each.name for each in Declarations.of(tx).attributes()]
         if argument not in names:
-            yield MetadataError("from", f"a declared attribute; there is no {argument[:40]}")
+            yield fault("from", "attribute.none", name=argument[:40])
     if kind == Source.ROLES and argument and tx.apis.find_by_key(canonical(argument)) is None:
-        yield MetadataError("from", "roles: and the identifier of a declared API")
+        detail = "roles: and the identifier of a declared API"
+        yield fault("from", "api.identifier", detail)
     if kind == Source.UPSTREAM and ":" in argument and argument not in kept:
-        yield MetadataError("from", "upstream: and a claim that keep_claims of a provider names")
+        yield fault("from", "claim.kept")
     for client_id in sorted(claim.clients)[:_MOST_LISTED]:
         if not client_id.isprintable() or tx.clients.find(client_id) is None:
-            yield MetadataError("clients", f"ids of clients; there is no {client_id[:80]!a}")
+            yield fault("clients", "client.id", f"ids of clients; there is no {client_id[:80]!a}")
     for identifier in sorted(claim.apis)[:_MOST_LISTED]:
         if canonical(identifier) != canonical(default_api) and (
             not identifier.isprintable() or tx.apis.find_by_key(canonical(identifier)) is None
         ):
-            yield MetadataError("apis", f"identifiers of APIs; there is no {identifier[:80]!a}")
+            detail = f"identifiers of APIs; there is no {identifier[:80]!a}"
+            yield fault("apis", "api.identifier", detail)

@@ -44,7 +44,7 @@ class ApiFieldRule:
 
     `label`, `hint` and `group`, its heading, are those of the form, `help` that of the command,
     `description` that of the admin API. Texts have `shortest` to `longest` characters; the names in
-    a list, at most `most`, have the `pattern`, which `says` describes. A lifetime has at most
+    a list, at most `most`, have the `pattern`, whose error has the `code`. A lifetime has at most
     `longest` seconds. `choices` are the values of an enumeration with their labels; without them it
     is shown by its values. A label, a hint and a heading are translatable.
     """
@@ -59,7 +59,7 @@ class ApiFieldRule:
     longest: int = 200
     most: int = 0
     pattern: str = ""
-    says: str = ""
+    code: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     is_fixed: bool = False
     """Whether it stays what it was when the API was declared."""
@@ -145,7 +145,7 @@ class ApiMetadata(Struct, frozen=True):
             help="A role that users and groups can have at the API.",
             most=50,
             pattern=ROLE_NAME,
-            says="1 to 80 letters, digits and . _ : -",
+            code="role.name",
         ),
     ] = ()
     """What can be assigned to users and groups."""
@@ -171,7 +171,7 @@ class ApiMetadata(Struct, frozen=True):
             description="Only members of one of them get tokens for it.",
             most=50,
             pattern=NAME,
-            says="the name of a group",
+            code="group.name",
         ),
     ] = ()
     """Tokens of users are for members of one of them only, if there are any."""

@@ -42,7 +42,7 @@ from valetkey.authorization.operations.operation import (
     on_client,
     tag_of,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -454,12 +454,7 @@ def end_grant(tx: Transaction, call: Call, client: Client) -> Result | Faults:
     """Disable a legacy grant type, unless it is the only one."""
     names = client.grant_types - {_legacy(call)}
     if not names:
-        return (
-            MetadataError(
-                "grant_type",
-                "this is the only grant type of the client: disable the client instead",
-            ),
-        )
+        return (fault("grant_type", "grant.only"),)
     return _with_grants(tx, call, client, names)
 
 

@@ -53,11 +53,12 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.authorization.protocol.register.client_rules import ClientRules
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import fault
 from valetkey.authorization.protocol.register.self_registration import LeftOut, Reduced, reduced
 from valetkey.authorization.storage.search import ClientFilter
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Lifetime
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Prefix, Secret
 
 _YES_NO = {"type": "boolean"}
@@ -224,8 +225,7 @@ def change_client(
     if kept.faults:
         return kept.faults
     if checked != client and affects_sector(metadata, client):
-        detail = "that of the client, which has just changed: try again"
-        return (MetadataError("sector_identifier_uri", detail),)
+        return (fault("sector_identifier_uri", "sector.changed"),)
     changed = registrar(call).change(tx, client, metadata, now)
     if isinstance(changed, tuple):
         return changed
@@ -246,10 +246,11 @@ def _made(client: Client, secret: Secret | None, call: Call, left_out: Sequence[
 def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
         if name in DISCOURAGED and name not in had:
-            detail = f"{name} is enabled separately, after registration"
+            found = fault(f"grant_types/{number}", "grant.later", name=name)
             if isinstance(call.actor, CommandLine):
-                detail += f"; see: valetkey client allow-{name} --help"
-            return (MetadataError(f"grant_types/{number}", detail),)
+                detail = f"{found.detail}; see: valetkey client allow-{name} --help"
+                found = replace(found, detail=detail)
+            return (found,)
     return ()
 
 

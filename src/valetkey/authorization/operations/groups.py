@@ -48,7 +48,7 @@ from valetkey.authorization.operations.user_records import (
     UserState,
     group_shown,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.storage.search import BEGINNING, ListOrder, TimeCursor
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
@@ -407,7 +407,7 @@ def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
         return input_fault("groups", "number.most", most=MOST_OF_USER)
     found = {name: group for name in names if (group := tx.groups.find(name)) is not None}
     if unknown := [name for name in names if name not in found]:
-        return MetadataError("groups", f"groups that exist; there is no {unknown[0][:80]}")
+        return fault("groups", "group.none", name=unknown[0][:80])
     return found
 
 

@@ -32,7 +32,7 @@ from valetkey.authorization.operations.server_records import (
     InvitationWanted,
     RegistrationShown,
 )
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError, fault
 from valetkey.authorization.storage.members import InitialAccessToken
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.config.catalogue import (
@@ -129,7 +129,7 @@ def change_setting(tx: Transaction, call: Call) -> Result | tuple[MetadataError,
     text = as_text(setting, value)
     merged = _merged(call, {**tx.stored_settings.all(), before.path: text})
     if before.path in merged.ignored:
-        return (MetadataError("value", f"another: {merged.ignored[before.path]}"),)
+        return (fault("value", "setting.contradiction", reason=merged.ignored[before.path]),)
     tx.stored_settings.set(before.path, text, call.now)
     return _result(_recorded(tx, call, before))
 

@@ -45,7 +45,7 @@ from valetkey.authorization.operations.user_records import (
     changed_record,
 )
 from valetkey.authorization.operations.users import LINK_WORDS, issue_link
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import fault
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
@@ -55,9 +55,7 @@ from valetkey.kernel.text import translatable
 
 _ONE = "/users/{uid}"
 _JSON = "application/json"
-_RECENT_EMAIL = MetadataError(
-    "email", "the right address of the user: it was changed in the last week"
-)
+_RECENT_EMAIL = fault("email", "email.recent")
 
 
 def sign_out_user(tx: Transaction, call: Call, user: User) -> SessionsEnded:

@@ -29,7 +29,7 @@ from valetkey.authorization.operations.operation import (
     reads,
     unchecked_write,
 )
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.scim.storage import (
     ScimCredential,
     ScimCredentialEnded,
@@ -82,7 +82,8 @@ def issue(
     # Locked: parallel requests are counted one after the other.
     tx.user_directory.take_turn()
     if len(ScimCredentials.of(tx).usable(MOST)) >= MOST:
-        return (MetadataError("name", f"one of at most {MOST}: end another one first"),)
+        detail = f"one of at most {MOST}: end another one first"
+        return (fault("name", "list.full", detail, most=MOST),)
     ScimCredentials.of(tx).issue(credential, key.fingerprint(_PURPOSE, token.reveal()))
     tx.events.add(ScimCredentialIssued(credential.id), credential.created_at)
     return ()

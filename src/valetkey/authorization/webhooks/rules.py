@@ -18,7 +18,7 @@ from valetkey.authorization.actions.admin.permissions import (
 from valetkey.authorization.actions.teams import NOT_OWNER
 from valetkey.authorization.model.event.event import DoneBy, by_user
 from valetkey.authorization.model.user import Uid
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.openid_rules import fetch_fault
 from valetkey.authorization.storage.records import subject_of
 from valetkey.authorization.storage.transaction import Transaction
@@ -187,12 +187,12 @@ class WebhookChanges(Struct, frozen=True):
     def _faults(self, target: WebhookWanted, client_id: str | None) -> tuple[MetadataError, ...]:
         known = self.kinds if client_id is None else APP_EVENTS.keys()
         faults = [
-            MetadataError(f"events/{place}", f"the name of an event, which {name} is not")
+            fault(f"events/{place}", "event.unknown", name=name)
             for place, name in enumerate(target.events)
             if name not in known
         ]
-        if fault := fetch_fault(target.url, self.settings.fetch.allow):
-            faults.append(MetadataError("url", fault))
+        if found := fetch_fault("url", target.url, self.settings.fetch.allow):
+            faults.append(found)
         return tuple(faults)
 
     def has_secret(self, webhook: Webhook, secret: str) -> bool:

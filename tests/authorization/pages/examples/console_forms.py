@@ -154,7 +154,7 @@ def console_form_examples(hostile: str) -> Mapping[str, PageContext]:
         "admin_edit_app_refused": replace(
             _app(
                 {**_APP_TEXTS, "name": hostile},
-                fault("redirect_uris/0", "redirect_uris.repeated"),
+                fault("redirect_uris/0", "list.repeated"),
                 MetadataError("scopes", "one of: openid"),
             ),
             note="This app is verified. Changing its name, logo, policy links or redirect URIs "

@@ -136,7 +136,7 @@ def _settings() -> Mapping[str, PageContext]:
     return {
         "admin_settings_stored": ServerSettingsPage((group,), "", "", text="token", done="Saved."),
         **{f"admin_setting_{each.kind}_{i}": each for i, each in enumerate(forms.values())},
-        "admin_setting_wrong": replace(duration, fault="range", typed=("never",), stale=True),
+        "admin_setting_wrong": replace(duration, out_of_range=True, typed=("never",), stale=True),
     }
 
 

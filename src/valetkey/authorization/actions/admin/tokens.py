@@ -46,7 +46,9 @@ MOST = 50
 _PURPOSE = "api token"
 Faults = tuple[MetadataError, ...]
 
-TOO_MANY = MetadataError("name", f"one of at most {MOST} that work: end another first")
+TOO_MANY = fault(
+    "name", "list.full", f"one of at most {MOST} that work: end another first", most=MOST
+)
 
 
 class Program(Struct, frozen=True):
@@ -120,7 +122,11 @@ def issue(
     permissions = frozenset(wish.permissions)
     if not permissions or not permissions <= {each.value for each in most}:
         names = ", ".join(each.value for each in Permission if each in most)
-        faults.append(MetadataError("permissions", f"at least one, and only of: {names}"))
+        code, detail = (
+            "choice.known" if permissions else "list.none",
+            f"at least one, and only of: {names}",
+        )
+        faults.append(fault("permissions", code, detail, known=names))
     if tx.api_tokens.count_live(wish.maker, now) >= MOST:
         faults.append(TOO_MANY)
     until = later(now, wish.lifetime)
@@ -201,7 +207,7 @@ def _faults(token: WantedToken) -> Faults:
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
         found.append(input_fault("name", "text.some", least=1, most=LONGEST_NAME))
     if not 0 < token.lifetime <= LONGEST_LIFETIME:
-        found.append(MetadataError("lifetime", "from one second to one year"))
+        found.append(fault("lifetime", "lifetime.year"))
     return tuple(found)
 
 
@@ -227,9 +233,9 @@ class WantedInvitation(Struct, frozen=True):
         if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
             found.append(input_fault("note", "text.printable", most=LONGEST_NOTE))
         if not 0 < self.uses <= MOST_USES:
-            found.append(MetadataError("uses", f"from 1 to {MOST_USES}"))
+            found.append(fault("uses", "number.range", least=1, most=MOST_USES))
         if not 0 < self.lifetime <= LONGEST_INVITATION:
-            found.append(MetadataError("lifetime", "from one second to ten years"))
+            found.append(fault("lifetime", "lifetime.decade"))
         return tuple(found)
 
 

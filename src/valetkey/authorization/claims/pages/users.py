@@ -25,13 +25,18 @@ from valetkey.authorization.claims.pages.declarations import CLAIMS, PLACE_WORDS
 from valetkey.authorization.claims.pages.declarations import PREVIEW as PREVIEW_PAGE
 from valetkey.authorization.model.user import Attribute, User, uid_of
 from valetkey.authorization.operations.operation import InvalidInput, Services, call_of, value_of
-from valetkey.authorization.protocol.register.faults import reason_of
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     administrator,
     page_not_found,
 )
-from valetkey.authorization.site.admin.input_fields import Faults, InputField, json_value
+from valetkey.authorization.site.admin.input_fields import (
+    Faults,
+    InputField,
+    field_at_fault,
+    json_value,
+)
 from valetkey.authorization.site.admin.input_form import InputFormPage
 from valetkey.authorization.site.admin.references import APPS, Named, users_offered
 from valetkey.authorization.site.admin.users.users import UserLine, line_of, user_address
@@ -274,9 +279,9 @@ def _form(
 def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     # A fault is about the attribute that its path names, or about all together.
     mine = [
-        fault
-        for fault in faults
-        if fault.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
+        each
+        for each in faults
+        if each.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
     ]
     offered = attribute.schema.get("enum")
     choices: tuple[tuple[str, str], ...] = ()
@@ -290,7 +295,7 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     hint = (
         translatable("As JSON. Leave empty to remove the value.") if takes_json(attribute) else ""
     )
-    return InputField(
+    field = InputField(
         name=_NAME + attribute.name,
         label=attribute.label or attribute.name,
         hint=hint,
@@ -298,8 +303,13 @@ def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
         value=text,
         required=False,
         choices=choices,
-        faulty=bool(mine),
-        fault=mine[0].detail if mine else "",
-        # The validator's message is more precise than the templates about values.
-        must=reason_of(mine[0]) if mine and mine[0].code == "text.json" else None,
     )
+    return _at_fault(field, mine[0]) if mine else field
+
+
+def _at_fault(field: InputField, error: MetadataError) -> InputField:
+    if error.code == "attribute.schema":
+        # The text of the validator says more than the sentence about any schema.
+        error = fault(error.field, "schema.value", reason=error.detail)
+    wrong = field_at_fault(error)
+    return replace(field, faulty=True, fault=wrong.fault, sentence=wrong.sentence, must=wrong.must)

@@ -138,9 +138,7 @@ class Portal(Struct, frozen=True):
         """Return the errors by rules that hold only for the portal."""
         found: list[MetadataError] = []
         if before is None and kind_of(metadata) not in self.rules.kinds:
-            found.append(
-                MetadataError("kind", "another kind of app: this one cannot be registered here")
-            )
+            found.append(fault("kind", "app.kind"))
         if before is None or metadata.name != before.name:
             code = name_fault(metadata.name, self.reserved_names)
             if code:

@@ -72,6 +72,7 @@ def offered_to_developers(grant_types: GrantTypes) -> tuple[str, ...]:
 
 MOST_REDIRECT_URIS = 20
 _LONGEST_AUDIENCE = 2_000
+_SOME_ONCE = "at least one, each only once"
 
 
 class ClientRules(Struct, frozen=True):
@@ -110,10 +111,10 @@ class ClientRules(Struct, frozen=True):
     def _redirect_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         uris = metadata.redirect_uris
         if len(uris) > MOST_REDIRECT_URIS:
-            yield fault("redirect_uris", "redirect_uris.many", most=MOST_REDIRECT_URIS)
+            yield fault("redirect_uris", "list.many", most=MOST_REDIRECT_URIS)
             return
         if len(set(uris)) != len(uris):
-            yield fault("redirect_uris", "redirect_uris.repeated")
+            yield fault("redirect_uris", "list.repeated")
         if not uris and any(
             name in self.grant_types and self.grant_types[name].needs_redirect_uri
             for name in metadata.grant_types
@@ -134,9 +135,9 @@ class ClientRules(Struct, frozen=True):
         for number, name in enumerate(names):
             field = f"grant_types/{number}"
             if name not in known:
-                yield MetadataError(field, f"one of: {', '.join(known)}")
+                yield fault(field, "choice.known", known=", ".join(known))
             elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
-                yield MetadataError(field, f"{name} is for confidential clients only")
+                yield fault(field, "grant.secret", name=name)
             elif (
                 name in DISCOURAGED
                 and profile in PROFILES
@@ -144,12 +145,14 @@ class ClientRules(Struct, frozen=True):
             ):
                 yield fault(field, f"profile.{name}", profile=profile)
         if not names or len(set(names)) != len(names):
-            yield MetadataError("grant_types", "at least one, each only once")
+            yield fault("grant_types", "list.repeated" if names else "list.none", _SOME_ONCE)
         refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
         if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
-            yield MetadataError(
+            yield fault(
                 f"grant_types/{names.index(GrantTypeName.REFRESH_TOKEN)}",
+                "grant.refresh",
                 f"refresh_token comes with {' or '.join(refreshing)}",
+                known=", ".join(refreshing),
             )
 
     def _openid_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
@@ -176,28 +179,21 @@ class ClientRules(Struct, frozen=True):
         alone = not _OWN_GRANTS.isdisjoint(metadata.grant_types)
         for number, name in enumerate(metadata.scopes):
             if name in self.api_scopes and name not in known:
-                detail = (
-                    f"left out: a scope of the API {self.api_scopes[name]} needs no registration; "
-                    "the API's clients say which apps may request it"
-                )
-                yield MetadataError(f"scopes/{number}", detail)
+                yield fault(f"scopes/{number}", "scopes.api", api=self.api_scopes[name])
             elif name not in known:
-                yield MetadataError(f"scopes/{number}", f"one of: {', '.join(known)}")
+                yield fault(f"scopes/{number}", "choice.known", known=", ".join(known))
             elif name in self.own_scopes and not alone:
-                yield MetadataError(
-                    f"scopes/{number}", "a client's own: it needs client_credentials"
-                )
+                yield fault(f"scopes/{number}", "scopes.own")
         yield from _exchange_faults(metadata)
         if len(set(metadata.scopes)) != len(metadata.scopes):
-            yield fault("scopes", "redirect_uris.repeated")
+            yield fault("scopes", "list.repeated")
         for field in ("default_scopes", "required_scopes"):
             chosen: tuple[str, ...] = getattr(metadata, field)
             for number, name in enumerate(chosen):
                 if name not in metadata.scopes:
-                    yield MetadataError(f"{field}/{number}", "only scopes of this client")
+                    yield fault(f"{field}/{number}", "scopes.registered")
                 elif name in self.own_scopes:
-                    detail = "only scopes that can be requested from users"
-                    yield MetadataError(f"{field}/{number}", detail)
+                    yield fault(f"{field}/{number}", "scopes.users")
 
 
 _OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEARER})
@@ -207,19 +203,19 @@ _OWN_GRANTS = frozenset({GrantTypeName.CLIENT_CREDENTIALS, GrantTypeName.JWT_BEA
 def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     for number, client_id in enumerate(metadata.exchanges_tokens_of):
         if not client_id or " " in client_id or not _is_plain(client_id):
-            yield MetadataError(f"exchanges_tokens_of/{number}", "the id of a client")
+            yield fault(f"exchanges_tokens_of/{number}", "client.id")
     for number, identifier in enumerate(metadata.exchanges_for):
         if identifier_fault(identifier):
-            yield MetadataError(f"exchanges_for/{number}", "the identifier of an API")
+            yield fault(f"exchanges_for/{number}", "api.identifier")
     audiences = metadata.openid.assertion_audiences
     read = [AssertionAudience.parse(each) for each in audiences]
     for number, audience in enumerate(read):
         if audience is None or len(audiences[number]) > _LONGEST_AUDIENCE:
-            yield MetadataError(f"assertion_audiences/{number}", "ISSUER CLIENT_ID SCOPE …")
+            yield fault(f"assertion_audiences/{number}", "audience.form")
     if len({each.issuer for each in read if each}) < len([each for each in read if each]):
-        yield MetadataError("assertion_audiences", "each issuer only once")
+        yield fault("assertion_audiences", "audience.repeated")
     if audiences and metadata.openid.is_pairwise:
-        yield MetadataError("assertion_audiences", "an app with public subjects")
+        yield fault("assertion_audiences", "audience.subjects")
 
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
@@ -240,28 +236,29 @@ def _fault(field: Field, metadata: ClientMetadata) -> MetadataError | None:
         case FieldType.LINK if value and not is_link(value):
             return fault(name, "link.form")
         case FieldType.LIFETIME if value is not None and not 0 < value <= rule.longest:
-            return MetadataError(name, "from one second to one day")
+            return fault(name, "lifetime.day")
         case FieldType.CHOICE if value not in (*rule.choices, field.default):
-            return MetadataError(name, f"one of: {', '.join(rule.choices)}")
+            return fault(name, "choice.known", known=", ".join(rule.choices))
         case _:
             return None
 
 
 def _proof_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     if (metadata.type == ClientType.PUBLIC) != (metadata.proof == AuthenticationMethod.NONE):
-        yield MetadataError("authentication_method", "none for public clients, and for no other")
+        yield fault("authentication_method", "method.type")
     method = BY_NAME.get(metadata.proof)
     needs_keys = method is not None and method.needs_keys
     if needs_keys and not metadata.key_set and not metadata.openid.jwks_uri:
-        yield MetadataError("key_set", f"the client's public keys: {metadata.proof} needs them")
+        detail = f"the client's public keys: {metadata.proof} needs them"
+        yield fault("key_set", "keys.needed", detail, method=metadata.proof)
         return
     try:
         keys = metadata.keys
     except Refused as refused:
-        yield MetadataError("key_set", refused.refusal.description)
+        yield fault("key_set", "keys.form", refused.refusal.description)
         return
     if needs_keys and metadata.key_set and not len(keys.signing):
-        yield MetadataError("key_set", f"a key that verifies signatures: {metadata.proof} needs it")
+        yield fault("key_set", "keys.signing", method=metadata.proof)
 
 
 def _is_plain(text: str) -> bool:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
+from valetkey.authorization.protocol.register.fault_texts import FAULTS
 from valetkey.kernel.refusal import Refusal
 from valetkey.kernel.shapes import MOST_ERRORS, errors_of
 from valetkey.kernel.text import translatable
@@ -34,132 +35,13 @@ class MetadataError(Struct, frozen=True):
     values: Values = msgspec.field(default_factory=dict[str, str])
 
 
-class FaultText(Struct, frozen=True):
-    """The text of a code for programs, and its sentence for people, marked for translation."""
+def fault(field: str, code: str, /, detail: str = "", **values: object) -> MetadataError:
+    """Return the error of this code about a field.
 
-    detail: str
-    sentence: str
-
-
-FAULTS: Mapping[str, FaultText] = MappingProxyType(
-    {
-        "name.length": FaultText(
-            "%(least)s to %(most)s printable characters",
-            translatable("Enter a name of at most %(most)s visible characters."),
-        ),
-        "text.length": FaultText(
-            "at most %(most)s printable characters",
-            translatable("Use at most %(most)s visible characters."),
-        ),
-        "name.alphabets": FaultText(
-            "written in one alphabet per word: letters of different alphabets look alike",
-            translatable(
-                "Use letters of one alphabet in each word: letters of different alphabets look "
-                "alike."
-            ),
-        ),
-        "name.invisible": FaultText(
-            "visible characters only", translatable("Use visible characters only.")
-        ),
-        "name.reserved": FaultText(
-            "another one: users could mistake this name for this server",
-            translatable(
-                "Choose another name: users could mistake this app for the service itself."
-            ),
-        ),
-        "name.verified": FaultText(
-            "another one: a verified app has this name",
-            translatable("Choose another name: a verified app already uses it."),
-        ),
-        "link.form": FaultText(
-            "an https address",
-            translatable(
-                "Enter the complete URL, beginning with https:// and without quotes or spaces."
-            ),
-        ),
-        "redirect_uris.none": FaultText(
-            "at least one: users are sent back to it",
-            translatable("Enter at least one redirect URI."),
-        ),
-        "redirect_uris.repeated": FaultText(
-            "each only once", translatable("Enter each URL only once.")
-        ),
-        "redirect_uris.many": FaultText(
-            "at most %(most)s", translatable("Enter at most %(most)s URLs.")
-        ),
-        "redirect_uris.implicit": FaultText(
-            "the implicit grant needs https or a loopback address",
-            translatable(
-                "The implicit grant, which is enabled for this app, requires https or a loopback "
-                "address."
-            ),
-        ),
-        "invitations.most": FaultText(
-            "one of at most %(most)s that work: end another first",
-            translatable("The maximum number of invitations is reached. Withdraw one first."),
-        ),
-        "scopes.offered": FaultText(
-            "only what can be registered here", translatable("Choose one of the listed options.")
-        ),
-        "profile.implicit": FaultText(
-            "the profile %(profile)s has no implicit grant",
-            translatable("Deselect the implicit grant first: this profile does not allow it."),
-        ),
-        "profile.password": FaultText(
-            "the profile %(profile)s has no password grant",
-            translatable("Deselect the password grant first: this profile does not allow it."),
-        ),
-    }
-)
-"""The texts of each code of these rules."""
-
-REDIRECT_URI: Mapping[str, str] = MappingProxyType(
-    {
-        "redirect_uri.scheme": translatable(
-            "Only mobile and desktop apps can use a scheme of their own. Begin with https://."
-        ),
-        "redirect_uri.form": translatable(
-            "Enter the complete URL, with scheme and host in lower case and without a username, "
-            "such as https://app.example.com/callback."
-        ),
-        "redirect_uri.http": translatable(
-            "http is only for 127.0.0.1, [::1] and localhost, while you develop. Use https."
-        ),
-        "redirect_uri.own": translatable(
-            "This URL belongs to this server. Enter a URL of your app."
-        ),
-        "redirect_uri.length": translatable(
-            "Use at most 2,000 characters; put variable data into the state parameter."
-        ),
-        "redirect_uri.ascii": translatable(
-            "Enter an internationalized host name in its xn-- form, and percent-encode other "
-            "non-ASCII characters."
-        ),
-        "redirect_uri.answer": translatable(
-            "Remove parameters such as state, code and error from the URL: responses add them."
-        ),
-        "redirect_uri.fragment": translatable(
-            "Remove # and everything after it: browsers do not send it."
-        ),
-        "redirect_uri.wildcard": translatable(
-            "URLs must match exactly, and * is not a wildcard. Enter each URL, or put variable "
-            "data into the state parameter."
-        ),
-        "redirect_uri.characters": translatable("Remove spaces and backslashes."),
-    }
-)
-"""The sentences about a URL, by the check of `check_redirect_uri`, whose refusal has the text."""
-
-SENTENCES: Mapping[str, str] = MappingProxyType(
-    {**{code: text.sentence for code, text in FAULTS.items()}, **REDIRECT_URI}
-)
-"""The sentence of each code."""
-
-
-def fault(name: str, code: str, **values: object) -> MetadataError:
-    """Return the error of this code about the field `name`."""
+    A `detail` replaces the text of the code for programs.
+    """
     filled = {each: str(value) for each, value in values.items()}
-    return MetadataError(name, FAULTS[code].detail % filled, code, filled)
+    return MetadataError(field, detail or FAULTS[code].detail % filled, code, filled)
 
 
 def refused_uri(name: str, refusal: Refusal) -> MetadataError:

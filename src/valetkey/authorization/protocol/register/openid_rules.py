@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from valetkey.authorization.model.client import GrantTypeName, OpenIdRegistration, is_by_secret
 from valetkey.authorization.protocol.client_authentication import BY_NAME, METHODS, REGISTERED
-from valetkey.authorization.protocol.register.faults import MetadataError, refused_uri
+from valetkey.authorization.protocol.register.faults import (
+    MetadataError,
+    fault,
+    input_fault,
+    refused_uri,
+)
 from valetkey.fetch.address import is_in, may_be_reached, read_address
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.jwe import A128CBC_HS256, ALGORITHMS, ENCRYPTIONS
@@ -48,8 +53,10 @@ def return_refusal(
     return None
 
 
-def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = False) -> str:
-    """Return why this server would not fetch that address; "" if it would.
+def fetch_fault(
+    field: str, uri: str, allowed: Collection[Network], *, fragment: bool = False
+) -> MetadataError | None:
+    """Return why this server would not fetch the address in that field; None if it would.
 
     https on port 443, and no private address; http, other ports and private addresses only in
     networks the operator lists. What a name resolves to is checked when it is fetched. A `fragment`
@@ -58,7 +65,7 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
     bare = uri.partition("#")[0] if fragment else uri
     web = parse_url(bare) if len(uri) <= LONGEST and uri.isascii() and uri.isprintable() else None
     if web is None or any(letter in uri for letter in " \"'<>\\^`{|}"):
-        return "an absolute https address in lower case, without user name and fragment"
+        return fault(field, "fetch.form")
     host = web.host.strip("[]")
     address = read_address(host)
     if address is None:
@@ -67,14 +74,12 @@ def fetch_fault(uri: str, allowed: Collection[Network], *, fragment: bool = Fals
     else:
         inside, listed = not may_be_reached(address), is_in(address, allowed)
     if listed:
-        return ""
+        return None
     if inside:
-        return "a public address, or one in the networks that this server's fetch.allow lists"
+        return fault(field, "fetch.private")
     if web.scheme == "http":
-        return "https: http is only for the networks that this server's fetch.allow lists"
-    if web.port != _HTTPS:
-        return "port 443: others are only for the networks that this server's fetch.allow lists"
-    return ""
+        return fault(field, "fetch.http")
+    return fault(field, "fetch.port") if web.port != _HTTPS else None
 
 
 def host_of(uri: str) -> str:
@@ -171,24 +176,20 @@ class OpenIdRules(Struct, frozen=True):
         if not uri:
             return
         if client.has_signing_keys or client.encrypts:
-            yield MetadataError(
-                "jwks_uri", "the keys themselves or the address of the keys, not both"
-            )
-        elif fault := fetch_fault(uri, self.fetch_networks):
-            yield MetadataError("jwks_uri", fault)
+            yield fault("jwks_uri", "keys.both")
+        elif found := fetch_fault("jwks_uri", uri, self.fetch_networks):
+            yield found
 
     def _subject(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
         if openid.subject_type not in {"public", "pairwise"}:
-            yield MetadataError("subject_type", "one of: public, pairwise")
-        if openid.sector_identifier_uri:
-            if fault := fetch_fault(openid.sector_identifier_uri, self.fetch_networks):
-                yield MetadataError("sector_identifier_uri", fault)
+            yield _unknown("subject_type", ("public", "pairwise"))
+        field, uri = "sector_identifier_uri", openid.sector_identifier_uri
+        if uri:
+            if found := fetch_fault(field, uri, self.fetch_networks):
+                yield found
         elif openid.is_pairwise and sector_of(client) is None:
-            yield MetadataError(
-                "sector_identifier_uri",
-                "needed for pairwise subjects unless all redirect URIs have the same host",
-            )
+            yield fault(field, "sector.needed")
 
     def _logout(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
@@ -201,17 +202,15 @@ class OpenIdRules(Struct, frozen=True):
             ):
                 yield refused_uri("frontchannel_logout_uri", refusal)
             elif origin(uri) not in own:
-                detail = "an address with the scheme, host and port of one of the redirect URIs"
-                yield MetadataError("frontchannel_logout_uri", detail)
-        uri = openid.backchannel_logout_uri
-        if uri and (fault := fetch_fault(uri, self.fetch_networks)):
-            yield MetadataError("backchannel_logout_uri", fault)
+                yield fault("frontchannel_logout_uri", "logout.origin")
+        field, uri = "backchannel_logout_uri", openid.backchannel_logout_uri
+        if uri and (found := fetch_fault(field, uri, self.fetch_networks)):
+            yield found
         for name in ("frontchannel", "backchannel"):
             required: bool = getattr(openid, f"{name}_logout_session_required")
             if required and not getattr(openid, f"{name}_logout_uri"):
-                yield MetadataError(
-                    f"{name}_logout_session_required", f"comes with {name}_logout_uri"
-                )
+                field = f"{name}_logout_session_required"
+                yield fault(field, "logout.uri", name=f"{name}_logout_uri")
 
     def _returns(self, client: Registrant, field: str) -> Iterator[MetadataError]:
         uris: tuple[str, ...] = getattr(client.openid, field)
@@ -239,8 +238,9 @@ class OpenIdRules(Struct, frozen=True):
         uris = openid.request_uris
         yield from _too_many("request_uris", uris, MOST_ADDRESSES)
         for number, uri in enumerate(uris[:MOST_ADDRESSES]):
-            if fault := fetch_fault(uri, self.fetch_networks, fragment=True):
-                yield MetadataError(f"request_uris/{number}", fault)
+            field = f"request_uris/{number}"
+            if found := fetch_fault(field, uri, self.fetch_networks, fragment=True):
+                yield found
 
 
 def completed(
@@ -292,29 +292,31 @@ def _only_host(redirect_uris: tuple[str, ...]) -> str | None:
 def _response_types(client: Registrant) -> Iterator[MetadataError]:
     names = client.openid.response_types
     if len(set(names)) != len(names):
-        yield MetadataError("response_types", "each only once")
+        yield fault("response_types", "list.repeated")
     for number, name in enumerate(names):
         needed = GRANT_TYPES_OF.get(name)
         if needed is None:
-            yield MetadataError(f"response_types/{number}", f"one of: {', '.join(GRANT_TYPES_OF)}")
+            yield _unknown(f"response_types/{number}", GRANT_TYPES_OF)
         elif missing := sorted(needed.difference(client.grant_types)):
-            yield MetadataError(
-                f"response_types/{number}", f"needs the grant types {', '.join(missing)}"
-            )
+            names_missing = ", ".join(missing)
+            yield fault(f"response_types/{number}", "response_type.grants", missing=names_missing)
 
 
 def _authentication(client: Registrant) -> Iterator[MetadataError]:
     method = client.openid.token_endpoint_auth_method
     if method and REGISTERED.get(method) != client.proof:
         fits = [name for name, proof in REGISTERED.items() if proof == client.proof]
-        yield MetadataError("token_endpoint_auth_method", f"one of: {', '.join(fits)}")
+        yield _unknown("token_endpoint_auth_method", fits)
     chosen = client.openid.token_endpoint_auth_signing_alg
     known = BY_NAME[client.proof].signing_algorithms if client.proof in BY_NAME else ()
     if chosen and not known:
         signing = [each.name for each in reversed(METHODS) if each.signing_algorithms]
-        yield MetadataError("token_endpoint_auth_signing_alg", f"only with {' or '.join(signing)}")
+        detail = f"only with {' or '.join(signing)}"
+        yield fault(
+            "token_endpoint_auth_signing_alg", "method.signing", detail, known=", ".join(signing)
+        )
     elif chosen and chosen not in known:
-        yield MetadataError("token_endpoint_auth_signing_alg", f"one of: {', '.join(known)}")
+        yield _unknown("token_endpoint_auth_signing_alg", known)
 
 
 def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[MetadataError]:
@@ -323,16 +325,17 @@ def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[Met
     for field in _SIGNED:
         chosen: str = getattr(openid, field)
         if chosen and chosen not in known:
-            yield MetadataError(field, f"one of: {', '.join(known)}")
+            yield _unknown(field, known)
     signed = openid.introspection_signed_response_alg
     if signed and signed not in algorithms:
-        yield MetadataError("introspection_signed_response_alg", f"one of: {', '.join(algorithms)}")
+        yield _unknown("introspection_signed_response_alg", algorithms)
     algorithm = openid.request_object_signing_alg
     possible = (*VERIFIED_ALGORITHMS, *((SHARED_ALGORITHM,) if client.has_secret else ()), UNSIGNED)
     if algorithm and algorithm not in possible:
-        yield MetadataError("request_object_signing_alg", f"one of: {', '.join(possible)}")
+        yield _unknown("request_object_signing_alg", possible)
     elif algorithm in VERIFIED_ALGORITHMS and not client.signs:
-        yield MetadataError("request_object_signing_alg", "comes with the client's public keys")
+        detail = "comes with the client's public keys"
+        yield fault("request_object_signing_alg", "keys.needed", detail, method=algorithm)
 
 
 def _encryptions(client: Registrant) -> Iterator[MetadataError]:
@@ -340,43 +343,40 @@ def _encryptions(client: Registrant) -> Iterator[MetadataError]:
         alg: str = getattr(client.openid, f"{kind}_encrypted_response_alg")
         enc: str = getattr(client.openid, f"{kind}_encrypted_response_enc")
         if alg and alg not in ALGORITHMS:
-            yield MetadataError(
-                f"{kind}_encrypted_response_alg", f"one of: {', '.join(ALGORITHMS)}"
-            )
+            yield _unknown(f"{kind}_encrypted_response_alg", ALGORITHMS)
         elif alg and not client.openid.jwks_uri and alg not in client.encrypts:
-            yield MetadataError(
-                f"{kind}_encrypted_response_alg", "comes with a key of that kind, its use enc"
-            )
+            yield fault(f"{kind}_encrypted_response_alg", "keys.encryption")
         if enc and not alg:
-            yield MetadataError(
-                f"{kind}_encrypted_response_alg", f"comes with {kind}_encrypted_response_enc"
-            )
+            field, name = f"{kind}_encrypted_response_alg", f"{kind}_encrypted_response_enc"
+            yield fault(field, "encryption.algorithm", name=name)
         elif enc and enc not in ENCRYPTIONS:
-            yield MetadataError(
-                f"{kind}_encrypted_response_enc", f"one of: {', '.join(ENCRYPTIONS)}"
-            )
+            yield _unknown(f"{kind}_encrypted_response_enc", ENCRYPTIONS)
 
 
 def _requests(client: Registrant) -> Iterator[MetadataError]:
     openid = client.openid
     if openid.default_max_age is not None and not 0 <= openid.default_max_age <= _LONGEST_AGE:
-        yield MetadataError("default_max_age", "seconds, from 0 to ten years")
+        detail = "seconds, from 0 to ten years"
+        yield fault("default_max_age", "number.range", detail, least=0, most=_LONGEST_AGE)
     yield from _too_many("default_acr_values", openid.default_acr_values, _MOST_ACRS)
     for number, acr in enumerate(openid.default_acr_values[:_MOST_ACRS]):
         if not _is_word(acr):
-            yield MetadataError(f"default_acr_values/{number}", "a name without spaces")
+            yield fault(f"default_acr_values/{number}", "word.form")
     yield from _too_many("contacts", openid.contacts, _MOST_CONTACTS)
     for number, text in enumerate(openid.contacts[:_MOST_CONTACTS]):
         if not 0 < len(text) <= _LONGEST_CONTACT or not text.isprintable():
-            detail = f"1 to {_LONGEST_CONTACT} printable characters"
-            yield MetadataError(f"contacts/{number}", detail)
+            yield input_fault(f"contacts/{number}", "text.some", least=1, most=_LONGEST_CONTACT)
 
 
 def _too_many(field: str, values: tuple[str, ...], most: int) -> Iterator[MetadataError]:
     if len(set(values)) != len(values):
-        yield MetadataError(field, "each only once")
+        yield fault(field, "list.repeated")
     for number in range(most, len(values)):
-        yield MetadataError(f"{field}/{number}", f"at most {most}")
+        yield fault(f"{field}/{number}", "list.many", most=most)
+
+
+def _unknown(field: str, known: Collection[str]) -> MetadataError:
+    return fault(field, "choice.known", known=", ".join(known))
 
 
 def _is_word(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct, inspect
 
 from valetkey.authorization.operations.operation import Services
-from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
+from valetkey.authorization.protocol.register.faults import MetadataError, fault, input_fault
 from valetkey.authorization.providers.model import (
     CHOSEN,
     LONGEST_SECRET,
@@ -201,7 +201,7 @@ MOST_COUNTED = 10_000
 _RESERVED = frozenset({"new"})  # the address of the form
 Faults = tuple[MetadataError, ...]
 
-_NO_SECRET = MetadataError(SECRET, translatable("the client secret from the provider"))
+_NO_SECRET = fault(SECRET, "secret.given")
 _DECLARED = {
     each.name: each.type
     for each in cast("inspect.StructType", inspect.type_info(ProviderWanted)).fields

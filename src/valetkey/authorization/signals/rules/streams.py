@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.user import Uid, uid_of
-from valetkey.authorization.protocol.register.faults import MetadataError
+from valetkey.authorization.protocol.register.faults import MetadataError, fault
 from valetkey.authorization.protocol.register.openid_rules import fetch_fault
 from valetkey.authorization.signals.model import (
     LEGACY_PUSH,
@@ -185,7 +185,7 @@ class StreamChanges(Struct, frozen=True):
         if not delivery.authorization:
             return None
         if _HEADER.fullmatch(delivery.authorization) is None:
-            raise _invalid("delivery.authorization_header", "the value of an HTTP header")
+            raise InvalidStream(fault("delivery.authorization_header", "header.value"))
         secret = delivery.authorization.encode()
         # Beyond the bytes of the id, so that neither reveals the other.
         return self.sealer.seal(
@@ -198,8 +198,9 @@ class StreamChanges(Struct, frozen=True):
         if not stream.is_push and (stream.url or stream.sealed):
             right = "only a method: a polled stream has no address of yours"
             raise InvalidStream(MetadataError("delivery", right, "stream.polled"))
-        if stream.is_push and (fault := fetch_fault(stream.url, self.allowed)):
-            raise _invalid("delivery.endpoint_url", fault)
+        place = "delivery.endpoint_url"
+        if stream.is_push and (found := fetch_fault(place, stream.url, self.allowed)):
+            raise InvalidStream(found)
         if stream.subject_format is SubjectFormat.EMAIL and _EMAIL_SCOPE not in client.scope:
             right = "a format without the address: the scope email is missing"
             raise InvalidStream(MetadataError("format", right, "stream.email"))

@@ -24,6 +24,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.operations.roles import NO_ROLE
 from valetkey.authorization.operations.table import OPERATIONS
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.administrator import (
     AdminRequest,
     actor_of,
@@ -31,6 +32,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
     with_query,
 )
+from valetkey.authorization.site.admin.input_fields import InputField, field_at_fault
 from valetkey.authorization.site.page import (
     Act,
     Download,
@@ -42,6 +44,7 @@ from valetkey.authorization.site.page import (
     VisitorRequest,
 )
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Request
@@ -136,6 +139,8 @@ class ConfirmPage(Struct, frozen=True):
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
+    #: What the operation found to be wrong.
+    error: InputField | None = None
 
 
 class Confirmed(Struct, frozen=True):
@@ -364,7 +369,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
             call = confirmed.call(self.services, self.actor(request), request)
             result = await call.operation.run(call)
         except InvalidInput as invalid:
-            return await self._ask(request, form, invalid.faults[0].detail)
+            return await self._ask(request, form, error=invalid.faults[0])
         except Refused as refused:
             refusal = refused.refusal
             if self.shows_conflicts and refusal.code is ErrorCode.CONFLICT:
@@ -376,8 +381,12 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
             return Download(result.file.name, result.file.media, result.file.content)
         return await self.finish(request, confirmed, result.value)
 
-    async def _ask(self, request: R, form: Form, fault: str = "") -> Outcome:
+    async def _ask(
+        self, request: R, form: Form, fault: str = "", error: MetadataError | None = None
+    ) -> Outcome:
         confirmed = self.buttons.confirmed(request.request)
         subject = await self.subject(request, confirmed, form)
         page = confirmed.page(request, form, subject, fault)
-        return Show(page, _BAD_REQUEST if fault else 200)
+        if error is not None:
+            page = replace(page, error=field_at_fault(error))
+        return Show(page, _BAD_REQUEST if fault or error else 200)

@@ -12,11 +12,12 @@ from msgspec import NODEFAULT, UNSET, Struct, inspect
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import InvalidInput
+from valetkey.authorization.protocol.register.fault_texts import FAULTS, SENTENCES
 from valetkey.authorization.protocol.register.faults import (
-    SENTENCES,
     MetadataError,
     Reason,
     Values,
+    fault,
     input_fault,
     reason_of,
 )
@@ -44,15 +45,6 @@ MOST_ROWS = 60
 _ON = "yes"
 _MOST_DIGITS = 9
 _LONGEST = 65_536
-_JSON_FAULTS = {
-    "json.duplicate": "JSON without duplicate names in an object",
-    "json.too_deep": f"JSON with at most {DEPTH} levels",
-    "json.integer": "JSON with integers of at most 2**53",
-    "json.number": "JSON with numbers that fit a double",
-    "json.constant": "JSON without NaN and Infinity",
-    "json.text": "JSON without U+0000 and lone surrogates",
-}
-"""The required format by the check that refused the text; "valid JSON" for any other check."""
 
 
 class Sentence(Struct, frozen=True):
@@ -179,45 +171,50 @@ def input_fields(
             named=names.get(each.value.strip(), ""),
         )
     # The first fault of a field or of a row is told.
-    for fault in reversed(faults):
-        name, _, rest = fault.field.partition("/")
+    for wrong in reversed(faults):
+        name, _, rest = wrong.field.partition("/")
         name = name if name in found else f"{name}.{rest}"
         if name in found:
-            found[name] = _at_fault(found[name], fault, rest)
+            found[name] = _at_fault(found[name], wrong, rest)
     return _within_limit(tuple(found.values()))
 
 
-def _at_fault(field: InputField, fault: MetadataError, place: str) -> InputField:
+def _at_fault(field: InputField, error: MetadataError, place: str) -> InputField:
     """Return the field with this fault, in its row if `place` is the number of one."""
     rows, number = field.rows, int(place) if place.isdecimal() and len(place) < _MOST_DIGITS else -1
     if field.kind == "pairs":
         # The place of an entry is its name; the number of its row if it could not be read.
         number = next((n for n, row in enumerate(rows[:-1]) if row.value == place), number)
     if 0 <= number < len(rows) - 1:
-        wrong = _at_fault(rows[number], fault, "")
+        wrong = _at_fault(rows[number], error, "")
         return replace(field, rows=(*rows[:number], wrong, *rows[number + 1 :]), faulty=True)
     return replace(
         field,
         faulty=True,
-        fault=fault.detail,
-        sentence=_sentence(fault),
-        must=reason_of(fault),
+        fault=error.detail,
+        sentence=_sentence(error),
+        must=reason_of(error),
     )
+
+
+def field_at_fault(error: MetadataError) -> InputField:
+    """Return a field that has only this error, for a page without the field."""
+    return _at_fault(replace(_ROW, name=error.field), error, "")
 
 
 def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
     # A row of pairs has two fields.
     while sum(len(each.rows) * (1 + (each.kind == "pairs")) for each in fields) > MOST_ROWS:
         longest = max(fields, key=lambda each: len(each.rows))
-        fault = next((each for each in longest.rows if each.faulty), longest)
+        wrong = next((each for each in longest.rows if each.faulty), longest)
         lines = replace(
             longest,
             kind="lines",
             hint=_LINE_OF_PAIR if longest.kind == "pairs" else longest.hint,
             rows=(),
-            fault=fault.fault,
-            sentence=fault.sentence,
-            must=fault.must,
+            fault=wrong.fault,
+            sentence=wrong.sentence,
+            must=wrong.must,
         )
         fields = tuple(lines if each is longest else each for each in fields)
     return fields
@@ -254,9 +251,9 @@ def _text_of(name: str) -> str:
     return f"text-{name}"
 
 
-def _sentence(fault: MetadataError) -> Sentence | None:
-    if fault.code in SENTENCES:
-        return Sentence(SENTENCES[fault.code], fault.values)
+def _sentence(error: MetadataError) -> Sentence | None:
+    if error.code in SENTENCES:
+        return Sentence(SENTENCES[error.code], error.values)
     return None
 
 
@@ -389,9 +386,10 @@ def json_value(field: str, text: str) -> object:
     try:
         return read_json(text.encode())
     except Refused as refused:
-        detail = _JSON_FAULTS.get(refused.refusal.check)
-        fault = MetadataError(field, detail) if detail else input_fault(field, "text.json")
-        raise InvalidInput([fault]) from None
+        check = refused.refusal.check
+        known = check in FAULTS
+        wrong = fault(field, check, most=DEPTH) if known else input_fault(field, "text.json")
+        raise InvalidInput([wrong]) from None
 
 
 @cache
@@ -500,7 +498,7 @@ def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = Fa
         case inspect.DictType() if _is_json(declared):
             value = json_value(field, text)
             if value is not None and not isinstance(value, dict):
-                raise InvalidInput([MetadataError(field, "a JSON object")])
+                raise InvalidInput([fault(field, "json.object")])
             return cast("dict[str, object]", value or {})
         case inspect.DictType():
             pairs = _pairs(text)

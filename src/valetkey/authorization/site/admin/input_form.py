@@ -21,6 +21,7 @@ from valetkey.authorization.site.admin.input_fields import (
     Faults,
     InputField,
     Words,
+    field_at_fault,
     input_fields,
     lists_of,
     read_input,
@@ -87,6 +88,8 @@ class InputFormPage(FormContext, frozen=True, kw_only=True):
     related: tuple[Related, ...] = ()
     #: The labels of the fields that another request changed since it was shown.
     changed: tuple[str, ...] = ()
+    #: What is wrong with a field that this form does not have.
+    error: InputField | None = None
 
     @property
     def scripts(self) -> tuple[str, ...]:
@@ -232,10 +235,8 @@ class FormFields(FieldOptions, frozen=True):
             grown=grown,
             offers=offers,
         )
-        if faults and not problem and not any(each.faulty for each in fields):
-            # About a field that this form does not have.
-            problem = f"{faults[0].field}: {faults[0].detail}"
         context = {name: getattr(subject, name) for name in FormContext.__struct_fields__}
+        is_elsewhere = faults and not problem and not any(each.faulty for each in fields)
         page = InputFormPage(
             **context,
             action=request.request.path,
@@ -245,6 +246,7 @@ class FormFields(FieldOptions, frozen=True):
             stale=stale or bool(changed),
             problem=problem,
             changed=tuple(changed),
+            error=field_at_fault(faults[0]) if is_elsewhere else None,
         )
         return Show(page, _BAD_REQUEST if faults or page.stale or problem else 200)
 

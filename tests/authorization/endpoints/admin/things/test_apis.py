@@ -76,7 +76,7 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
 
 
 _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("identifier", "http://mcp.example.com", "Must be: an absolute https URL"),
+    ("identifier", "http://mcp.example.com", "Enter the complete URL in lower case"),
     ("name", "", "Must not be empty."),
     ("name", "x" * 81, "missing or invalid"),
     ("access_token_lifetime", "soon", "missing or invalid"),
@@ -105,7 +105,7 @@ _WRONG_SCOPES: tuple[tuple[Sequence[str], Sequence[str], int, str], ...] = (
     (["a", ""], ["see a", "see b"], 1, "missing or invalid"),
     (["a", "a"], ["see a", "see b"], 1, "missing or invalid"),
     (["a b"], ["see a"], 0, "missing or invalid"),
-    (["a", "openid"], ["see a", "sign you in"], 1, "openid is a scope of this server"),
+    (["a", "openid"], ["see a", "sign you in"], 1, "<bdi>openid</bdi> is a scope of this server"),
     (["a", "7"], ["see a", "x" * 2_000], 1, "missing or invalid"),
 )
 """Names and descriptions, the row that is wrong, and what is said of it."""

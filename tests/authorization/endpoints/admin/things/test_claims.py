@@ -111,18 +111,27 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
             ({"name": "a b"}, "a letter, then"),
             ({"name": "ä"}, "taken or cannot be used"),
             ({"name": "b", "schema": "[1"}, "Must be valid JSON."),
-            ({"name": "b", "schema": "[1]"}, "Must be: a JSON object."),
-            ({"name": "b", "schema": '{"enum": [1], "enum": [2]}'}, "without duplicate names"),
-            ({"name": "b", "schema": "[" * 9_000}, "with at most 32 levels"),
-            ({"name": "b", "schema": '{"const": 1e999}'}, "with numbers that fit a double"),
-            ({"name": "b", "schema": '{"type": "nonsense"}'}, "a JSON Schema that can be used"),
-            ({"name": "b", "schema": "{}", "editable": "yes"}, "or a schema with a type"),
+            ({"name": "b", "schema": "[1]"}, "Enter a JSON object."),
+            (
+                {"name": "b", "schema": '{"enum": [1], "enum": [2]}'},
+                "in a JSON object only once",
+            ),
+            ({"name": "b", "schema": "[" * 9_000}, "<bdi>32</bdi> levels"),
+            ({"name": "b", "schema": '{"const": 1e999}'}, "Use smaller numbers"),
+            (
+                {"name": "b", "schema": '{"type": "nonsense"}'},
+                "Schema cannot be used: <bdi>",
+            ),
+            (
+                {"name": "b", "schema": "{}", "editable": "yes"},
+                "types in the schema: <bdi>",
+            ),
         ):
             answer = await do(browser, "/admin/attributes/new", **fields)
             assert (answer.status, said in answer.body) == (400, True), (fields, answer.body)
         for name, source, places, said in (
-            ("sub", "groups", ["id_token"], "has a meaning of its own"),
-            ("c", "constant:", ["id_token"], "attribute:NAME"),
+            ("sub", "groups", ["id_token"], "<bdi>sub</bdi> is a standard claim"),
+            ("c", "constant:", ["id_token"], "enter its text if it needs one"),
             ("c", "groups", [], "Must not be empty."),
         ):
             answer = await do(browser, "/admin/claims/new", name=name, **claim(source, *places))
@@ -221,12 +230,12 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
         assert user is not None
         assert user.attributes.values == {"level": 3, "tags": ["a"]}
         for level, tags, said in (
-            ("many", "", "not of type integer"),
+            ("many", "", "Must be a whole number."),
             ("", "[1", "valid JSON"),
-            ("", '"x"', "not of type array"),
-            ("", '[{"a": 1, "a": 2}]', "JSON without duplicate names"),
-            ("", "[" * 8_000, "JSON with at most 32 levels"),
-            ("", r'["\ud800"]', "JSON without U+0000 and lone surrogates"),
+            ("", '"x"', "Must be a list."),
+            ("", '[{"a": 1, "a": 2}]', "in a JSON object only once"),
+            ("", "[" * 8_000, "<bdi>32</bdi> levels"),
+            ("", r'["\ud800"]', "Remove U+0000 and lone surrogates"),
         ):
             answer = await do(browser, form, attribute_level=level, attribute_tags=tags)
             assert (answer.status, said in answer.body) == (400, True), (level, tags, answer.body)

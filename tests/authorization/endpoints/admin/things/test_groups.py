@@ -136,7 +136,7 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
         for fields, said in (
             ({"name": "board"}, "this one is taken"),
             ({"name": "a b"}, "missing or invalid"),
-            ({"parent": "staff"}, "Must be: another group"),
+            ({"parent": "staff"}, "Choose another group: a group cannot contain itself."),
         ):
             answer = await do(browser, "/admin/groups/staff/edit", **fields)
             assert (answer.status, said in answer.body) == (400, True), said

@@ -22,6 +22,7 @@ from valetkey.authorization.operations.settings import (
     SettingShown,
     SettingWanted,
 )
+from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.site.admin.administrator import AdminRequest, administrator
 from valetkey.authorization.site.admin.confirm import (
     Buttons,
@@ -30,7 +31,12 @@ from valetkey.authorization.site.admin.confirm import (
     confirmation,
 )
 from valetkey.authorization.site.admin.events.lines import EventRow
-from valetkey.authorization.site.admin.input_fields import entries, grown_list
+from valetkey.authorization.site.admin.input_fields import (
+    InputField,
+    entries,
+    field_at_fault,
+    grown_list,
+)
 from valetkey.authorization.site.page import Act, Outcome, Page, SeeOther, Show, not_found
 from valetkey.config.catalogue import Effect, Setting, as_text, catalogue, effect_of
 from valetkey.config.rules import Kind
@@ -155,7 +161,7 @@ class SettingFormPage(Struct, frozen=True):
     """The form of a setting. Posts `csrf`, `etag`, `value`, and `unit` of a duration.
 
     `kind` is a kind of setting. `typed` are the values of the fields named `value`, `bounds` the
-    smallest and the largest number. `fault` is what the value must be, or `range`.
+    smallest and the largest number. `out_of_range` is told of a value outside of them.
     """
 
     template: ClassVar[str] = "admin/server/setting_form.html"
@@ -169,7 +175,8 @@ class SettingFormPage(Struct, frozen=True):
     unit: str = ""
     bounds: tuple[int, int] | None = None
     choices: tuple[tuple[str, str], ...] = ()
-    fault: str = ""
+    out_of_range: bool = False
+    error: InputField | None = None
     #: Whether an entry was just added or removed.
     grown: bool = False
     file: str = ""
@@ -218,7 +225,7 @@ class SettingForms(Struct, frozen=True):
         try:
             await CHANGE_SETTING.run(replace(call, preconditions=seen))
         except InvalidInput as invalid:
-            page = self._page(shown, value, invalid.faults[0].detail)
+            page = self._page(shown, value, invalid.faults[0])
             return Show(page, _BAD_REQUEST)
         except Refused as refused:
             if refused.refusal is not FAILED:
@@ -236,9 +243,11 @@ class SettingForms(Struct, frozen=True):
         facts = (shown.stored,) if shown.stored else ()
         return Subject(SETTINGS, shown.path, facts, above=translatable("Settings"))
 
-    def _page(self, shown: SettingShown, value: str, fault: str = "") -> SettingFormPage:
+    def _page(
+        self, shown: SettingShown, value: str, error: MetadataError | None = None
+    ) -> SettingFormPage:
         file = self.services.settings.source.file
-        page = form_page(_changeable(shown), shown, value, fault)
+        page = form_page(_changeable(shown), shown, value, error)
         return replace(page, file="" if file is None else str(file))
 
 
@@ -250,7 +259,7 @@ async def _reset(request: AdminRequest, confirmed: Confirmed, _result: object) -
 
 
 def form_page(
-    setting: Setting, shown: SettingShown, value: str, fault: str = ""
+    setting: Setting, shown: SettingShown, value: str, error: MetadataError | None = None
 ) -> SettingFormPage:
     """Return the form of a setting with this value, written as in its environment variable."""
     rule = setting.rule
@@ -264,6 +273,7 @@ def form_page(
         typed = tuple(each.strip() for each in value.split(",") if each.strip())
         if not rule.words:
             typed = (*typed, "")
+    out_of_range = error is not None and rule.bounds is not None and error.detail == rule.expected
     known = dict(rule.words)
     choices = rule.words
     if rule.kind is Kind.FLAG:
@@ -279,7 +289,8 @@ def form_page(
         unit="" if rule.unit == "time" else rule.unit,
         bounds=rule.bounds,
         choices=choices,
-        fault="range" if fault and rule.bounds and fault == rule.expected else fault,
+        out_of_range=out_of_range,
+        error=None if error is None or out_of_range else field_at_fault(error),
         etag=tag_of(shown),
     )
 
