@@ -21,9 +21,11 @@ class Language(Struct, frozen=True):
     direction: str = "ltr"
     #: The thousands separator.
     thousands: str = ","
+    #: The decimal separator.
+    decimal: str = ","
 
 
-ENGLISH = Language("en", "English")
+ENGLISH = Language("en", "English", decimal=".")
 GERMAN = Language("de", "Deutsch", thousands=".")
 LANGUAGES: tuple[Language, ...] = (
     ENGLISH,
@@ -155,9 +157,10 @@ MONTHS = (
 _DAY = translatable("%(day)s %(month)s %(year)s")
 
 
-def number(value: int, language: Language) -> str:
-    """Return a number with thousands separators: 1,234 or 1.234."""
-    return f"{value:,}".replace(",", language.thousands)
+def number(value: float, language: Language) -> str:
+    """Return a number with the separators of the language: 1,234.5 or 1.234,5."""
+    whole, point, rest = f"{value:,}".partition(".")
+    return whole.replace(",", language.thousands) + (language.decimal if point else "") + rest
 
 
 def day(iso: str, gettext: Callable[[str], str]) -> str:

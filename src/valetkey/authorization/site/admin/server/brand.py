@@ -85,7 +85,7 @@ class ContrastShown(Struct, frozen=True):
     """How an accent can be read as text on one background; `used` is the color of links there."""
 
     mode: str
-    ratio: str
+    ratio: float
     passes: bool
     used: str
     ground: str
@@ -111,7 +111,7 @@ class BrandFormPage(Struct, frozen=True):
     logos: tuple[LogoShown, ...]
     contrasts: tuple[ContrastShown, ...]
     #: The color of buttons, of the text on them, and its contrast.
-    on_button: tuple[str, str, str]
+    on_button: tuple[str, str, float]
     previews: tuple[tuple[str, str], ...]
     #: The fault of each invalid field, by its name.
     faults: Mapping[str, str] = {}
@@ -291,7 +291,7 @@ def brand_form(
             for mode, field in LOGO_FIELDS.items()
         ),
         contrasts=tuple(_contrast(mode, accent, card) for mode, card in _CARDS),
-        on_button=(shades.fill, shades.on_fill, f"{contrast(shades.on_fill, shades.fill):.1f}"),
+        on_button=(shades.fill, shades.on_fill, round(contrast(shades.on_fill, shades.fill), 1)),
         previews=tuple(
             (title, f"{PREVIEW.replace('{page}', page)}?{query}") for page, title in _TITLES.items()
         ),
@@ -311,7 +311,7 @@ def _accent(typed: str, otherwise: str) -> str:
 def _contrast(mode: str, accent: str, card: str) -> ContrastShown:
     ratio = contrast(accent, card)
     # Rounded down: 4.49 does not pass, and must not be shown as 4.5.
-    shown = f"{int(ratio * 10) / 10:.1f}"
+    shown = int(ratio * 10) / 10
     used = accent_shades(accent, card).text
     return ContrastShown(mode, shown, ratio >= TEXT_CONTRAST, used, card)
 
