@@ -8,6 +8,8 @@ import pytest
 
 from tests.authorization.endpoints.account.people import knows
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
+from tests.support.cases import case
+from tests.support.english import english_on
 from tests.support.harness import ADA, Harness, run
 from tests.support.plain_browser import Answer
 from valetkey.authorization.actions.clients import metadata_of
@@ -326,5 +328,51 @@ def test_field_of_a_user_offers_users_to_roles_that_may_change_something(
         await it.write(lambda tx: tx.user_directory.set_role(ADA, Role.AUDITOR, it.clock.now))
         if path != "/admin/claims/preview":
             assert f'id="{options}"' not in (await page(browser, path)).body
+
+    run(tmp_path, story)
+
+
+_API = {"name": "Calendar", "identifier": "https://api.example/"}
+_CLAIM = {"name": "c", "in": "id_token"}
+_WRONG: tuple[tuple[str, dict[str, str | list[str]], str], ...] = (
+    (EDIT, {"redirect_uris": ["https://app.example/cb"] * 2}, "jeden Wert nur einmal"),
+    (EDIT, {"grant_types": ["refresh_token"]}, "einen dieser Grant-Typen"),
+    (EDIT, {"type": "public", "grant_types": ["client_credentials"]}, "vertrauliche Apps"),
+    (EDIT, {"scopes": ["notes:read"], "required_scopes": ["openid"]}, "den Scopes der App"),
+    (EDIT, {"assertion_audiences": ["x"]}, "die dortige Client-ID"),
+    ("/admin/apis/new", {**_API, "identifier": "http://api.example/"}, "die vollständige URL"),
+    (
+        "/admin/apis/new",
+        {**_API, "scopes": "openid", "text-scopes": "x"},
+        "ein Scope dieses Servers",
+    ),
+    ("/admin/attributes/new", {"name": "a", "schema": '{"type": "x"}'}, "JSON-Schema kann nicht"),
+    ("/admin/attributes/new", {"name": "a", "schema": "[]"}, "ein JSON-Objekt ein."),
+    ("/admin/claims/new", {"name": "sub", "from": "groups", "in": "id_token"}, "Standard-Claim"),
+    ("/admin/claims/new", {**_CLAIM, "from": "roles:", "argument": "x"}, "Kennung einer API"),
+    ("/admin/claims/new", {**_CLAIM, "from": "email"}, "nur die Introspection-Antwort"),
+    ("/admin/groups/staff/edit", {"parent": "staff"}, "nicht selbst enthalten"),
+    ("/admin/webhooks/new", {"url": "http://hook.example/", "events": "user.enabled"}, "https://"),
+    ("/admin/webhooks/new", {"url": "https://10.0.0.7/"}, "nur mit privaten Netzen"),
+    ("/admin/signal-streams/new", {"client_id": "web", "url": "https://x.example:1/"}, "Port 443"),
+    ("/admin/settings/registration.metadata_document_hosts/edit", {"value": "a b"}, "von Hosts"),
+)
+"""A form, what is entered, and a part of what the page says in German."""
+
+
+def test_errors_are_told_in_the_language_of_the_user(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        browser.language = "de"
+        for path, typed, said in _WRONG:
+            with case(path, typed):
+                answer = await do(browser, path, **typed)
+                assert answer.status == 400, answer.location
+                faults = re.findall(r'<p class="message"[^>]*>(.*?)</p>', answer.body, re.DOTALL)
+                assert any(said in unescape(each) for each in faults), faults
+                assert not any('lang="en"' in each for each in faults), faults
+                assert not list(english_on(f'<html lang="de">{" ".join(faults)}', "de"))
 
     run(tmp_path, story)

@@ -180,6 +180,10 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
         assert answer.location == "/admin/settings/brand?saved=1"
         own = await it.read(lambda tx: tx.brand.all())
         assert set(own.values()) == {"Acme", "#aa3300"}
+        browser.language = "de"
+        shown = (await page(browser, "/admin/settings/brand")).body
+        assert re.findall(r"Kontrast (\S+\d)", shown)[0] == "6,6"
+        assert "4.5" not in shown
 
     run(tmp_path, story)
 
