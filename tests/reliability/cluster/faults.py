@@ -84,7 +84,8 @@ def _fill(cluster: Cluster, _: int) -> None:
     primary = cluster.the_primary()
     filler = fill(primary.disk)
     until = time.monotonic() + 20
-    with cluster.administrator(primary) as raw, suppress(Exception):
+    # It may have ended itself already.
+    with suppress(Exception), cluster.administrator(primary) as raw:
         raw.execute(b"SELECT pg_switch_wal()")
     while time.monotonic() < until and cluster.primary() is primary:
         time.sleep(0.2)
