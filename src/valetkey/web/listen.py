@@ -173,7 +173,7 @@ class TlsListener:
 def _waiting(sock: socket.socket) -> Iterator[tuple[socket.socket, tuple[str, int]]]:
     """Accept each connection that waits at `sock`, at most as many as may wait.
 
-    Closing a socket resets the connections that its clients have made and nobody has accepted.
+    Closing a socket resets the connections that were made to it and are not accepted yet.
     """
     for _ in range(BACKLOG):
         try:
