@@ -143,7 +143,7 @@ def test_invalid_users_are_not_created(tmp_path: Path, database_url: str) -> Non
         for typed, words in (
             ({"username": "bob"}, "username or email address is taken"),
             ({"email": "no address"}, "missing or invalid"),
-            ({"name": "x" * 201}, "missing or invalid"),
+            ({"name": "x" * 201}, "visible characters"),
             ({"username": "a\u202eb"}, "1 to 200 characters without spaces"),
             ({"groups": "nowhere"}, "Must be an existing group."),
             ({"password_link": "carrier pigeon"}, "missing or invalid"),

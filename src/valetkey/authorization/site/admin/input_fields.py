@@ -376,7 +376,26 @@ def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
         except msgspec.ValidationError:
             found.append(MetadataError(f"{name}/{number}", ""))
     # Without an entry that fails by itself, there are too many.
-    return found or [MetadataError(name, "")]
+    return found or [_out_of_bounds(name, text, declared)]
+
+
+_LIFETIMES = {86_400: "lifetime.day", 31_536_000: "lifetime.year", 315_360_000: "lifetime.decade"}
+"""The code of the error of a number of seconds, by the largest."""
+
+
+def _out_of_bounds(name: str, text: str, declared: inspect.Type) -> MetadataError:
+    """Return the error of a value that is not of this type, with its bounds if it has any."""
+    match declared:
+        case inspect.IntType(ge=1, le=int(most)) if most in _LIFETIMES:
+            return fault(name, _LIFETIMES[most])
+        case inspect.IntType(ge=int(least), le=int(most)):
+            return fault(name, "number.range", least=least, most=most)
+        case inspect.StrType(max_length=int(most)) if len(text) > most:
+            return fault(name, "text.length", most=most)
+        case inspect.ListType(max_length=int(most)):
+            return fault(name, "list.many", most=most)
+        case _:
+            return MetadataError(name, "")
 
 
 def json_value(field: str, text: str) -> object:

@@ -78,9 +78,9 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
 _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("identifier", "http://mcp.example.com", "Enter the complete URL in lower case"),
     ("name", "", "Must not be empty."),
-    ("name", "x" * 81, "missing or invalid"),
-    ("access_token_lifetime", "soon", "missing or invalid"),
-    ("access_token_lifetime", "86401", "missing or invalid"),
+    ("name", "x" * 81, "visible characters"),
+    ("access_token_lifetime", "soon", "one second to one day"),
+    ("access_token_lifetime", "86401", "one second to one day"),
     ("access_token_format", "paper", "missing or invalid"),
     ("clients", "a b", "Must be the name or client ID of an app."),
 )

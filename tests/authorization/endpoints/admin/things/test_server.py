@@ -196,6 +196,7 @@ def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
         wrong = await _in_german(browser, form, note="For Ada", uses="0", lifetime="x")
         assert 'value="For Ada"' in wrong
         assert wrong.count('role="alert"') == 2
+        assert "ganze Zahl von <bdi>1</bdi> bis <bdi>1000000</bdi> ein" in wrong
         made = await do(browser, new, note="For Ada", uses="2", lifetime="3", lifetime_unit="86400")
         assert re.search(r"vk_in_\w{49}", made.body)
         shown = await page(browser, "/admin/registration")
@@ -251,7 +252,7 @@ def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
         assert 'value="roles"' not in form.body
         wrong = await _in_german(browser, form, name="Report", lifetime="366")
         assert 'value="Report"' in wrong
-        assert "Dieser Wert fehlt" in wrong
+        assert "von einer Sekunde bis zu einem Jahr" in wrong
         assert "Darf nicht leer sein." in wrong
         made = await browser.submit(
             form, "do", name="Report", lifetime="30", permissions=["read", "clients"]
