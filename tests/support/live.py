@@ -14,6 +14,7 @@ import requests
 
 from tests.support.wait import CEILING
 from valetkey.authorization.background.maintenance import SWEEPS
+from valetkey.authorization.features import FEATURES
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
 from valetkey.config.settings import (
     AuthorizationSettings,
@@ -51,6 +52,9 @@ _COLUMNS = {
     "client_secrets": "id, client_id, fingerprint, created_at, expires_at, retired_at, sealed,"
     " ending",
 }
+
+
+_SWEEPS = (*SWEEPS, *(sweep for each in FEATURES for sweep in each.sweeps))
 
 
 def secret_of(client_id: str) -> str:
@@ -221,7 +225,7 @@ class LiveServers:
         """
         with self.servers.clock.stopped():
             now = self.servers.clock.now()
-            self.servers.write(lambda tx: [sweep(tx, now) for sweep in SWEEPS])
+            self.servers.write(lambda tx: [sweep(tx, now) for sweep in _SWEEPS])
             before = self._state()
             yield
             after = self._state()

@@ -47,7 +47,7 @@ _BAD_REQUEST = 400
 
 
 class FormContext(Struct, frozen=True):
-    """What a form shows around its fields, whatever these are."""
+    """What a form shows around its fields."""
 
     #: The page above, and its title.
     back: str

@@ -161,7 +161,7 @@ class SettingFormPage(Struct, frozen=True):
     """The form of a setting. Posts `csrf`, `etag`, `value`, and `unit` of a duration.
 
     `kind` is a kind of setting. `typed` are the values of the fields named `value`, `bounds` the
-    smallest and the largest number. `out_of_range` is told of a value outside of them.
+    smallest and the largest number. With `out_of_range`, the value is outside of them.
     """
 
     template: ClassVar[str] = "admin/server/setting_form.html"
