@@ -122,10 +122,8 @@ def issue(
     permissions = frozenset(wish.permissions)
     if not permissions or not permissions <= {each.value for each in most}:
         names = ", ".join(each.value for each in Permission if each in most)
-        code, detail = (
-            "choice.known" if permissions else "list.none",
-            f"at least one, and only of: {names}",
-        )
+        code = "choice.known" if permissions else "list.none"
+        detail = f"at least one, and only of: {names}"
         faults.append(fault("permissions", code, detail, known=names))
     if tx.api_tokens.count_live(wish.maker, now) >= MOST:
         faults.append(TOO_MANY)
