@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Self
 
 
 def translatable(text: str) -> str:
@@ -11,6 +13,24 @@ def translatable(text: str) -> str:
     shown.
     """
     return text
+
+
+class FilledText(str):
+    """A text with values in it that still knows both, so that it can be translated later.
+
+    It is the English text for programs: `FilledText(translatable("at most %(most)s"), most=20)`.
+    """
+
+    __slots__ = ("template", "values")
+
+    template: str
+    values: Mapping[str, object]
+
+    def __new__(cls, template: str, **values: object) -> Self:
+        """Fill `template`, which names its values as in `%(name)s`, and keep both."""
+        text = super().__new__(cls, template % values)
+        text.template, text.values = template, values
+        return text
 
 
 def printable(text: str, instead: str = " ") -> str:

@@ -152,7 +152,9 @@ class Registrar(Struct, frozen=True):
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
         if not needs and secret is not None:
             faults.append(
-                MetadataError("client_secret", "this client does not authenticate by a secret")
+                MetadataError(
+                    "client_secret", translatable("this client does not authenticate by a secret")
+                )
             )
         faults += secret_faults(secret)
         faults += self._name_faults(tx, metadata.name, "")

@@ -19,7 +19,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.text import translatable
+from valetkey.kernel.text import FilledText, translatable
 from valetkey.kernel.url import canonical
 
 MOST_RENAMED = 1_000
@@ -92,7 +92,12 @@ def _rename_in_clients(
     if len(clients) > MOST_RENAMED:
         raise Refused.because(
             ErrorCode.CONFLICT,
-            f"more than {MOST_RENAMED} apps require this group; create another group instead",
+            FilledText(
+                translatable(
+                    "more than %(most)s apps require this group; create another group instead"
+                ),
+                most=MOST_RENAMED,
+            ),
             "group.required",
         )
     for client in clients:
@@ -108,7 +113,12 @@ def _rename_in_apis(tx: Transaction, before: str, after: str, now: Instant) -> N
     if len(apis) > MOST_RENAMED:
         raise Refused.because(
             ErrorCode.CONFLICT,
-            f"more than {MOST_RENAMED} APIs require this group; create another group instead",
+            FilledText(
+                translatable(
+                    "more than %(most)s APIs require this group; create another group instead"
+                ),
+                most=MOST_RENAMED,
+            ),
             "group.required",
         )
     for api in apis:
@@ -143,7 +153,9 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
         return False
     if len(direct) >= MOST_OF_USER:
         raise Refused.because(
-            ErrorCode.CONFLICT, f"a user can be in at most {MOST_OF_USER} groups", "group.too_many"
+            ErrorCode.CONFLICT,
+            FilledText(translatable("a user can be in at most %(most)s groups"), most=MOST_OF_USER),
+            "group.too_many",
         )
     if not tx.groups.add(group, user.uid, now):
         return False

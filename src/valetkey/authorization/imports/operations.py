@@ -40,6 +40,7 @@ from valetkey.authorization.operations.operation import (
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.text import translatable
 
 _ALL = "/users/imports"
 _ONE = f"{_ALL}/{{import_id}}"
@@ -166,9 +167,11 @@ def start(tx: Transaction, call: Call) -> bool:
     if state in {ImportState.IMPORTING, ImportState.FINISHED}:
         return False
     reason = (
-        "this import was stopped; upload the file again"
+        translatable("this import was stopped; upload the file again")
         if state is ImportState.STOPPED
-        else "this file is still being checked; wait until the import's state is checked"
+        else translatable(
+            "this file is still being checked; wait until the import's state is checked"
+        )
     )
     raise Refused.because(ErrorCode.CONFLICT, reason, "import.state")
 

@@ -50,6 +50,7 @@ from valetkey.authorization.layout.language import ENGLISH, Language, day, momen
 from valetkey.authorization.layout.theme import TEMPLATES, Theme, words
 from valetkey.authorization.layout.viewer import ANYBODY, NOWHERE, Navigation, Viewer
 from valetkey.authorization.model.user import shown_email
+from valetkey.kernel.text import FilledText
 from valetkey.kernel.url import origin
 
 
@@ -479,6 +480,8 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
     environment.filters["shown_email"] = shown_email
 
     def translated(text: str) -> str:
+        if isinstance(text, FilledText):
+            return texts.gettext(text.template) % text.values
         # The translation of the empty text is the header of the catalogue.
         return texts.gettext(text) if text else ""
 

@@ -109,7 +109,9 @@ async def rotate_keys(call: Call) -> Result:
     if body.algorithm is not None and body.algorithm not in ring.algorithms:
         raise Refused.because(
             ErrorCode.CONFLICT,
-            "this server has no keys of that algorithm: see tokens.signing_algorithms",
+            translatable(
+                "this server has no keys of that algorithm: see tokens.signing_algorithms"
+            ),
             "admin.algorithm",
         )
     await ring.rotate(
@@ -180,8 +182,10 @@ async def upload_logo(call: Call) -> Result:
         image = await asyncio.to_thread(banner, content)
     except UnusableImage as failure:
         if failure.check in _TOO_LARGE:
-            raise _no_logo("the image has too many pixels; send a smaller one", "large") from None
-        raise _no_logo("send a PNG, JPEG, WebP or GIF file", "unusable") from None
+            raise _no_logo(
+                translatable("the image has too many pixels; send a smaller one"), "large"
+            ) from None
+        raise _no_logo(translatable("send a PNG, JPEG, WebP or GIF file"), "unusable") from None
 
     def stored(tx: Transaction) -> Result:
         base = call.services.settings.brand

@@ -24,6 +24,7 @@ from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, days, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.text import FilledText, translatable
 
 
 class PublishedKeys(NamedTuple):
@@ -62,8 +63,13 @@ _SLOW = (Algorithm.RS256, Algorithm.PS256)
 
 _TOO_MANY = Refusal(
     ErrorCode.CONFLICT,
-    f"{_MOST} keys are published, each for two days after its last signature:"
-    " withdraw keys, or wait",
+    FilledText(
+        translatable(
+            "%(most)s keys are published, each for two days after its last signature: withdraw "
+            "keys, or wait"
+        ),
+        most=_MOST,
+    ),
     "keys.many",
 )
 

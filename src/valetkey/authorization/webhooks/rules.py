@@ -49,6 +49,7 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id, same
+from valetkey.kernel.text import FilledText, translatable
 from valetkey.kernel.webhook import fresh_webhook_secret
 
 _NO_APP = Refusal(ErrorCode.NOT_FOUND, "this app does not exist", "account.app")
@@ -151,7 +152,8 @@ class WebhookChanges(Struct, frozen=True):
         )
         most = MOST_WEBHOOKS if client_id is None else MOST_WEBHOOKS_OF_APP
         if not Webhooks.of(tx).add(webhook, most):
-            raise _conflict(f"there are {most} webhooks already", "webhook.most")
+            text = FilledText(translatable("there are %(most)s webhooks already"), most=most)
+            raise _conflict(text, "webhook.most")
         tx.events.add(WebhookCreated(webhook_id, webhook.events, client_id), now)
         return NewWebhook(webhook, secret)
 
@@ -180,7 +182,7 @@ class WebhookChanges(Struct, frozen=True):
         """Replace the secret and return the new one. The old one also signs for a day."""
         secret, sealed = self._secret(webhook.id, entropy, secret)
         if not Webhooks.of(tx).rotate(webhook.id, webhook.sealed, sealed, later(now, OVERLAP)):
-            raise _conflict("the secret was just changed", "webhook.secret")
+            raise _conflict(translatable("the secret was just changed"), "webhook.secret")
         tx.events.add(WebhookSecretIssued(webhook.id, webhook.client_id), now)
         return secret
 
@@ -274,9 +276,11 @@ def _queue(
     tx: Transaction, webhook: Webhook, event_id: str, name: str, subject: str, now: Instant
 ) -> bool:
     if webhook.disabled_at is not None:
-        raise _conflict("this webhook is disabled: enable it first", "webhook.disabled")
+        raise _conflict(
+            translatable("this webhook is disabled: enable it first"), "webhook.disabled"
+        )
     if Webhooks.of(tx).is_overfull(webhook.id):
-        raise _conflict("too many messages wait for this webhook", "webhook.full")
+        raise _conflict(translatable("too many messages wait for this webhook"), "webhook.full")
     queued = Webhooks.of(tx).queue_one(webhook.id, event_id, name, subject, now)
     if queued:
         tx.events.add(WebhookMessageRequested(webhook.id, event_id, webhook.client_id), now)

@@ -10,6 +10,7 @@ from babel.messages.catalog import Catalog
 from jinja2 import Environment
 
 from docs.translations import FOLDER, messages, missing, read, source_of, updated
+from tests.architecture.tree import sources
 from tests.authorization.pages.examples.every import EXAMPLES
 from tests.authorization.pages.reading import Reading
 from tests.authorization.pages.shown import navigation_for, viewer_of
@@ -22,6 +23,7 @@ from valetkey.authorization.layout.language import (
     translations,
 )
 from valetkey.authorization.layout.render import TREES, environment_of, render
+from valetkey.kernel.text import FilledText
 
 OTHERS = [language.tag for language in LANGUAGES if language is not ENGLISH]
 ROOTS = {FOLDER.parent.parent / folder: prefix for prefix, folder in TREES.items()}
@@ -217,6 +219,36 @@ def test_no_template_has_text_outside_of_what_is_translated(template: str) -> No
     ]
 
     assert found == []
+
+
+def test_every_conflict_is_translated_where_a_page_shows_it(english: Catalog) -> None:
+    # SCIM and the API of records answer programs; `owner.exists` is met on the command line alone.
+    programs = ("authorization/scim/", "authorization/actions/records.py")
+    english_only = [
+        f"{source.inside}:{call.lineno}"
+        for source in sources("src/valetkey/authorization/")
+        if not source.inside.startswith(programs)
+        for call in ast.walk(source.tree)
+        if isinstance(call, ast.Call) and "owner.exists" not in ast.unparse(call)
+        for text in _conflict_text(call)
+        if isinstance(text, ast.JoinedStr)
+        or (isinstance(text, ast.Constant) and text.value not in english)
+    ]
+
+    assert english_only == []
+
+
+def _conflict_text(call: ast.Call) -> list[ast.expr]:
+    if ast.unparse(call.func) == "_conflict":
+        return call.args[:1]
+    return call.args[1:2] if call.args and ast.unparse(call.args[0]) == "ErrorCode.CONFLICT" else []
+
+
+def test_a_refusal_with_values_is_shown_in_the_language_of_the_page() -> None:
+    text = FilledText("there are %(most)s webhooks already", most=20)
+    shown = environment_of(GERMAN).filters["sentence"](text)
+
+    assert shown == "Es gibt bereits 20 Webhooks."
 
 
 def test_the_catalogues_come_along_with_the_package() -> None:

@@ -46,6 +46,7 @@ from valetkey.kernel.moment import Instant, later
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
+from valetkey.kernel.text import FilledText, translatable
 
 ENTROPY = 64
 """Random bytes for one change of a stream."""
@@ -124,9 +125,11 @@ class StreamChanges(Struct, frozen=True):
         self._check(stream, client)
         known = SignalStreams.of(tx).all()
         if len(known) >= MOST_STREAMS:
-            raise _conflict(f"there are {MOST_STREAMS} streams already", "most")
+            text = FilledText(translatable("there are %(most)s streams already"), most=MOST_STREAMS)
+            raise _conflict(text, "most")
         if sum(each.client_id == client.id for each in known) >= MOST_STREAMS_OF_CLIENT:
-            raise _conflict(f"this client has {MOST_STREAMS_OF_CLIENT} streams already", "most")
+            text = translatable("this client has %(most)s streams already")
+            raise _conflict(FilledText(text, most=MOST_STREAMS_OF_CLIENT), "most")
         SignalStreams.of(tx).add(stream)
         tx.events.add(SignalStreamCreated(stream.id, client.id, stream.delivered), now)
         if legacy:
@@ -249,7 +252,7 @@ def verify(
 ) -> None:
     """Queue a verification event. Refused: disabled; a receiver that asks too often."""
     if stream.status is StreamStatus.DISABLED:
-        raise _conflict("this stream is disabled: enable it first", "disabled")
+        raise _conflict(translatable("this stream is disabled: enable it first"), "disabled")
     if by_receiver and not SignalStreams.of(tx).note_verification(
         stream.id, now, later(now, VERIFY_EVERY)
     ):
