@@ -196,8 +196,8 @@ class Chart(Struct, frozen=True):
         """The SVG path of the bars; a number above 0 has at least 1 of the height."""
         top = self.top
         return "".join(
-            f"M{place * 10 + 1} {HEIGHT}v-{max(1, round(value * HEIGHT / top))}h8V{HEIGHT}z"
-            for place, value in enumerate(self.values)
+            f"M{index * 10 + 1} {HEIGHT}v-{max(1, round(value * HEIGHT / top))}h8V{HEIGHT}z"
+            for index, value in enumerate(self.values)
             if value
         )
 
@@ -212,12 +212,12 @@ class RangeChoice(Struct, frozen=True):
 
 def chosen_range(text: str | None, usual: int, offered: Sequence[int] = RANGES) -> int:
     """Return the range that the parameter `days` names, or `usual` if that is not offered."""
-    return next((each for each in offered if str(each) == text), usual)
+    return next((days for days in offered if str(days) == text), usual)
 
 
 def ranges(path: str, chosen: int, offered: Sequence[int] = RANGES) -> Sequence[RangeChoice]:
     """Return the ranges as links to `path`."""
-    return [RangeChoice(each, f"{path}?days={each}", each == chosen) for each in offered]
+    return [RangeChoice(days, f"{path}?days={days}", days == chosen) for days in offered]
 
 
 if TYPE_CHECKING:

@@ -128,12 +128,12 @@ def chosen(ranges: Iterable[str], languages: Sequence[Language] = LANGUAGES) -> 
 
     `de-AT` finds `de`. None where there is no such language; `*` finds none.
     """
-    known = {language.tag.lower(): language for language in languages}
+    by_tag = {language.tag.lower(): language for language in languages}
     for text in ranges:
         tag = text.lower()
         while tag:
-            if tag in known:
-                return known[tag]
+            if tag in by_tag:
+                return by_tag[tag]
             tag = tag.rpartition("-")[0]
     return None
 

@@ -114,7 +114,7 @@ class _Constants(NodeTransformer):
         # Texts of the catalogues may hold markup; what fills them is escaped.
         translation = self._gettext(text)
         if node.kwargs:
-            filled = [Pair(Const(each.key), each.value) for each in node.kwargs]
+            filled = [Pair(Const(keyword.key), keyword.value) for keyword in node.kwargs]
             return Mod(MarkSafe(Const(translation)), Dict(filled))
         try:
             return MarkSafe(Const(translation % {}))
@@ -259,7 +259,7 @@ _AUTHORIZATION = Path(__file__).parent.parent
 TREES = {
     "": "site",
     "layout/": "layout",
-    **{f"{each.parent.name}/": each.parent.name for each in _AUTHORIZATION.glob("*/feature.py")},
+    **{f"{file.parent.name}/": file.parent.name for file in _AUTHORIZATION.glob("*/feature.py")},
 }
 """The folder of our templates, by what their names begin with; each feature has its own."""
 
@@ -487,12 +487,14 @@ def environment_of(language: Language, theme: Theme | None = None) -> Environmen
 
     def translated_or_english(text: str) -> str:
         """Translate a text that may have been written for programs; mark it as English if so."""
-        found = translated(text)
-        return found if found != text or language is ENGLISH else _ENGLISH.format(text)
+        translation = translated(text)
+        return translation if translation != text or language is ENGLISH else _ENGLISH.format(text)
 
     def sentence_of(text: str) -> str:
-        found = translated(text)
-        return sentence(found) if found != text else translated_or_english(sentence(text))
+        translation = translated(text)
+        return (
+            sentence(translation) if translation != text else translated_or_english(sentence(text))
+        )
 
     environment.filters["translated_or_english"] = translated_or_english
     environment.filters["sentence"] = sentence_of

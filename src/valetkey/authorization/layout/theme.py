@@ -72,8 +72,8 @@ def read_theme(directory: Path) -> Theme:
         raise OperatorError(f"{directory} is not a directory", "brand.theme")
     for entry in sorted(directory.iterdir()):
         if entry.name not in _PARTS and not entry.name.startswith((".", "README")):
-            known = ", ".join(sorted(_PARTS))
-            raise _wrong(entry, f"a theme has nothing of this name, but {known}")
+            names = ", ".join(sorted(_PARTS))
+            raise _wrong(entry, f"a theme has nothing of this name, but {names}")
     logo, logo_type = _logo(directory)
     return Theme(
         directory,
@@ -87,13 +87,13 @@ def read_theme(directory: Path) -> Theme:
 
 
 def _digest(directory: Path) -> str:
-    found = sha256()
+    digest = sha256()
     for folder in (TEMPLATES, TRANSLATIONS):
         for file in sorted((directory / folder).rglob("*")):
             if file.is_file():
-                found.update(f"{file.relative_to(directory)}\0".encode())
-                found.update(sha256(file.read_bytes()).digest())
-    return found.hexdigest()
+                digest.update(f"{file.relative_to(directory)}\0".encode())
+                digest.update(sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _style(file: Path) -> str:

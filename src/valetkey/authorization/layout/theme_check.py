@@ -60,20 +60,20 @@ def check_theme(brand: Brand) -> None:
 @cache
 def page_kinds() -> tuple[type[PageContext], ...]:
     """Import every module of pages, and return the context types that they declare."""
-    found: dict[str, type[PageContext]] = {}
+    kinds: dict[str, type[PageContext]] = {}
     for tree in TREES.values():
         package = import_module(f"{_ABOVE}.{tree}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
-            for each in vars(import_module(module.name)).values():
+            for member in vars(import_module(module.name)).values():
                 if (
-                    isinstance(each, type)
-                    and issubclass(each, Struct)
-                    and hasattr(each, "template")
+                    isinstance(member, type)
+                    and issubclass(member, Struct)
+                    and hasattr(member, "template")
                 ):
-                    found[f"{each.__module__}.{each.__qualname__}"] = cast(
-                        "type[PageContext]", each
+                    kinds[f"{member.__module__}.{member.__qualname__}"] = cast(
+                        "type[PageContext]", member
                     )
-    return tuple(found.values())
+    return tuple(kinds.values())
 
 
 def example(kind: type[PageContext], *, full: bool) -> PageContext:
@@ -83,8 +83,8 @@ def example(kind: type[PageContext], *, full: bool) -> PageContext:
     return made
 
 
-def _is_struct(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Struct)
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Struct)
 
 
 def _made(kind: Any, *, full: bool, depth: int) -> Any:
@@ -116,9 +116,9 @@ def _value(hint: Any, *, full: bool, depth: int) -> object:
     if origin in {Union, UnionType}:
         return _one_of(inner, full=full, depth=depth)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
-        return tuple(_value(each, full=full, depth=depth) for each in inner)
+        return tuple(_value(argument, full=full, depth=depth) for argument in inner)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        key, value = (_value(each, full=full, depth=depth) for each in inner)
+        key, value = (_value(argument, full=full, depth=depth) for argument in inner)
         return {key: value} if full else {}
     if isinstance(origin, type) and issubclass(origin, (tuple, Sequence, AbstractSet)):
         some = (_value(inner[0], full=True, depth=depth),) if full and depth <= _DEEPEST else ()
@@ -133,7 +133,9 @@ def _value(hint: Any, *, full: bool, depth: int) -> object:
 def _one_of(inner: Sequence[Any], *, full: bool, depth: int) -> object:
     if not full and NoneType in inner:
         return None
-    return _value(next(each for each in inner if each is not NoneType), full=full, depth=depth)
+    return _value(
+        next(member for member in inner if member is not NoneType), full=full, depth=depth
+    )
 
 
 def _fits_ours(page: PageContext, brand: Brand) -> bool:
@@ -168,16 +170,16 @@ def _uses(
     brand: Brand, template: str, parsed: MutableMapping[str, Sequence[str]]
 ) -> AbstractSet[str]:
     """Return the templates that render this one; `parsed` has what each refers to itself."""
-    found: set[str] = set()
+    templates: set[str] = set()
     waiting = [template]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in templates:
+            templates.add(name)
             if name not in parsed:
                 parsed[name] = _references(brand, name)
             waiting.extend(parsed[name])
-    return found
+    return templates
 
 
 def _references(brand: Brand, template: str) -> Sequence[str]:
@@ -187,7 +189,7 @@ def _references(brand: Brand, template: str) -> Sequence[str]:
     except TemplateNotFound:
         return ()  # which is reported where it is rendered
     used = find_referenced_templates(environment.parse(source))
-    return [each for each in used if each is not None]
+    return [name for name in used if name is not None]
 
 
 def _viewer(brand: Brand) -> Viewer:

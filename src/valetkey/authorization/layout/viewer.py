@@ -54,9 +54,9 @@ def language_of(
     In this order: the app's `ui_locales`, the visitor's choice, the account's, the browser's.
     """
     for ranges in _wanted(request, user):
-        found = chosen(ranges, languages)
-        if found is not None:
-            return found
+        language = chosen(ranges, languages)
+        if language is not None:
+            return language
     return ENGLISH
 
 

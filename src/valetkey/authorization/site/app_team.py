@@ -41,8 +41,8 @@ class AppHead(Struct, frozen=True):
 
     def at(self, section: str = "") -> str:
         """Return the path of a section of the app, such as `settings`; "" is the overview."""
-        place = self.path(APP)
-        return f"{place}/{section}" if section else place
+        app_path = self.path(APP)
+        return f"{app_path}/{section}" if section else app_path
 
     def path(self, pattern: str) -> str:
         """Return the path of a page of this app from the pattern that the page declares."""
@@ -76,10 +76,10 @@ async def member_of_app(visit: PageVisit) -> AppRequest:
 
 async def owner_of_app(visit: PageVisit) -> AppRequest:
     """Require that the user owns the app. Refused (forbidden) for other members of its team."""
-    found = await member_of_app(visit)
-    if not found.app.membership.owns:
+    request = await member_of_app(visit)
+    if not request.app.membership.owns:
         raise Refused(NOT_OWNER)
-    return found
+    return request
 
 
 async def member_of(visit: PageVisit, request: SignedInRequest, client_id: str) -> AppRequest:

@@ -41,12 +41,12 @@ class AssetEndpoint(Struct, frozen=True):
 
     async def get(self, request: Request) -> Response:
         """Return the file. Reads the theme again first: another process may show a newer one."""
-        found = self.book.asset(request.path)
-        if found is None:
+        asset = self.book.asset(request.path)
+        if asset is None:
             await self.book.refresh(self.store)
-            found = self.book.asset(request.path)
-        if found is not None:
-            return _answer(found, CACHE_CONTROL)
+            asset = self.book.asset(request.path)
+        if asset is not None:
+            return _answer(asset, CACHE_CONTROL)
         # A page of a server of another version may still be open.
         current = _current(self.book, request.path)
         if current is None:

@@ -222,10 +222,10 @@ class ConsentPages(Struct, frozen=True):
         async def requirement(visit: PageVisit) -> ConsentRequest:
             form = visit.form()
             pending = await open_pending(self.server, visit.request)
-            found, interaction = pending.signed_in, pending.interaction
-            if found is None:
+            signed_in, interaction = pending.signed_in, pending.interaction
+            if signed_in is None:
                 raise Interrupt(see_other(address(self.server, otherwise, interaction)))
-            session_id = found.session.id
+            session_id = signed_in.session.id
             it = visitor_request(
                 *(visit, form, PURPOSE, interaction.id, session_id),
                 form_about=(pending.form_of, session_id),
@@ -237,7 +237,7 @@ class ConsentPages(Struct, frozen=True):
                 it.headers,
                 it.form,
                 pending=pending,
-                signed_in=found,
+                signed_in=signed_in,
             )
 
         return requirement

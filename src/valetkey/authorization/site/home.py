@@ -72,11 +72,11 @@ class Home(Struct, frozen=True):
 
 async def _visitor(visit: PageVisit) -> HomeRequest:
     request, browsers = visit.request, visit.browsers
-    found = await browsers.signed_in(request)
-    if found is None:
+    signed_in = await browsers.signed_in(request)
+    if signed_in is None:
         return HomeRequest(request, signed_in=None)
-    if found.must_add_factor:
+    if signed_in.must_add_factor:
         raise Interrupt(see_other(REQUIRED_FACTOR))
     browser, headers = browsers.browser(request)
-    csrf = csrf_to_sign_out(browsers, browser, found)
-    return HomeRequest(request, browser, csrf, headers, signed_in=found)
+    csrf = csrf_to_sign_out(browsers, browser, signed_in)
+    return HomeRequest(request, browser, csrf, headers, signed_in=signed_in)

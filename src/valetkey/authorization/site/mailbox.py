@@ -85,13 +85,13 @@ class Mailbox(Struct, frozen=True):
         emails = tuple(
             ListedEmail(
                 f"{MAILBOX}/{mail.id}",
-                found[0],
-                found[1].subject,
+                email[0],
+                email[1].subject,
                 When(mail.created_at, now),
-                found[1].language.tag,
+                email[1].language.tag,
             )
             for mail in mails
-            if (found := self._read(mail)) is not None
+            if (email := self._read(mail)) is not None
         )
         return Show(MailboxPage(emails, MAILBOX))
 
@@ -99,10 +99,10 @@ class Mailbox(Struct, frozen=True):
         """Show one email."""
         mail_id, now = request.arguments["id"], request.now
         mail = await self.store.read(lambda tx: tx.mails.find_kept(mail_id, now))
-        found = None if mail is None else self._read(mail)
-        if mail is None or found is None:
+        email = None if mail is None else self._read(mail)
+        if mail is None or email is None:
             raise not_found("email")
-        to, written = found
+        to, written = email
         when = When(mail.created_at, now)
         language = written.language.tag
         return Show(

@@ -298,12 +298,12 @@ async def signed_in(visit: PageVisit) -> SignedInRequest:
 
 async def signed_in_to_add_factor(visit: PageVisit) -> SignedInRequest:
     """Require that the user is signed in: for the pages on which they add a required factor."""
-    found = await visit.browsers.signed_in(visit.request)
-    return signed_in_request(visit, found, adds_factor=True)
+    user_session = await visit.browsers.signed_in(visit.request)
+    return signed_in_request(visit, user_session, adds_factor=True)
 
 
 def signed_in_request(
-    visit: PageVisit, found: SignedIn | None, *, adds_factor: bool = False
+    visit: PageVisit, user_session: SignedIn | None, *, adds_factor: bool = False
 ) -> SignedInRequest:
     """Return the request of a signed-in user.
 
@@ -311,17 +311,19 @@ def signed_in_request(
     unless the page `adds_factor`.
     """
     form = visit.form()
-    if found is None:
+    if user_session is None:
         # The form of a signed-out user is lost; a page is shown once they have signed in.
         to = _here(visit.request) if form is None else ""
         raise Interrupt(see_other(returning_to(SIGN_IN, to)))
-    if found.must_add_factor and not adds_factor:
+    if user_session.must_add_factor and not adds_factor:
         to = _here(visit.request) if form is None else ""
         raise Interrupt(see_other(returning_to(REQUIRED_FACTOR, to)))
     # A token counts in its own area only: one of the account does nothing in the console.
     area = visit.request.path.split("/")[1]
-    it = visitor_request(visit, form, area, found.session.id)
-    return SignedInRequest(it.request, it.browser, it.csrf, it.headers, it.form, signed_in=found)
+    it = visitor_request(visit, form, area, user_session.session.id)
+    return SignedInRequest(
+        it.request, it.browser, it.csrf, it.headers, it.form, signed_in=user_session
+    )
 
 
 async def confirmed(visit: PageVisit) -> SignedInRequest:

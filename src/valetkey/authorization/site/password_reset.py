@@ -138,21 +138,21 @@ class ResetPassword(Struct, frozen=True):
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its form is sent."""
         link = link_in(request)
-        found = await self.reset.find_user(link, request.now)
-        return _DEAD if found is None else _form(link, found)
+        link_user = await self.reset.find_user(link, request.now)
+        return _DEAD if link_user is None else _form(link, link_user)
 
     async def choose(self, request: VisitorRequest) -> Outcome:
         """Set the new password."""
         link, new = request.form.get("link") or "", request.form.get("new") or ""
-        found = await self.reset.find_user(link, request.now)
-        if found is None:
+        link_user = await self.reset.find_user(link, request.now)
+        if link_user is None:
             return _DEAD
         done = await self.reset.choose(link, new, new, request.now)
         if done is None:
             return _DEAD
         if isinstance(done, NewPasswordFault):
-            return _form(link, found, done.value)
-        return Show(ResetDonePage(SIGN_IN, is_first=found[1]))
+            return _form(link, link_user, done.value)
+        return Show(ResetDonePage(SIGN_IN, is_first=link_user[1]))
 
     def _ask(
         self, request: VisitorRequest, name: str, *, empty: bool = False, wait: int = 0
@@ -172,7 +172,7 @@ class ResetPassword(Struct, frozen=True):
 _DEAD = Show(InvalidLinkPage(LinkSubject.PASSWORD, FORGOTTEN), GONE)
 
 
-def _form(link: str, found: tuple[User, bool], fault: str = "") -> Show:
-    user, is_first = found
+def _form(link: str, link_user: tuple[User, bool], fault: str = "") -> Show:
+    user, is_first = link_user
     page = ResetPage(RESET, link, user.username, SHORTEST, fault, is_first)
     return Show(page, BAD_REQUEST if fault else 200)

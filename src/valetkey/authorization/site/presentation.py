@@ -104,11 +104,11 @@ def asking_app(client: Client, request: AuthorizationRequest, *, signed_in: bool
 
 def shown_app(client: Client, redirect_uri: str, *, signed_in: bool) -> AskingApp:
     """Return the app as `asking_app` does, for this redirect URI; "" if it has none."""
-    place = origin(redirect_uri) if redirect_uri else ""
+    redirect_origin = origin(redirect_uri) if redirect_uri else ""
     is_shown = signed_in or client.verified_at is not None
     return AskingApp(
         name=client.name or client.id,
-        domain=place.partition("://")[2] or place,
+        domain=redirect_origin.partition("://")[2] or redirect_origin,
         logo_url=logo_of(client) if is_shown else "",
         policy_url=client.policy_uri if is_shown else "",
         terms_url=client.tos_uri if is_shown else "",

@@ -103,12 +103,12 @@ def group_of(title: str, matches: Sequence[Match], more_url: str = "") -> Iterat
 
 def pages_in(texts: Texts, listed: Sequence[MenuItem]) -> Iterator[ResultGroup]:
     """Yield the pages of the navigation whose title or heading has the words."""
-    found = [
-        Match(each.title, each.path, each.section, translatable=True)
-        for each in listed
-        if "{" not in each.path and texts.are_in(each.title, each.section)
+    matches = [
+        Match(menu_item.title, menu_item.path, menu_item.section, translatable=True)
+        for menu_item in listed
+        if "{" not in menu_item.path and texts.are_in(menu_item.title, menu_item.section)
     ]
-    yield from group_of(_PAGES, found)
+    yield from group_of(_PAGES, matches)
 
 
 def _users(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
@@ -122,20 +122,22 @@ def _apps(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
     criteria = ClientFilter(text)
     named = [line for line in tx.client_search.named(text, limit) if criteria.takes(line)]
     # The index finds an app by its name among any number, the search only the newest.
-    found = {line.id: line for line in (*named, *tx.client_search.page(criteria, END, limit).lines)}
-    lines = list(found.values())[:limit]
+    by_id = {line.id: line for line in (*named, *tx.client_search.page(criteria, END, limit).lines)}
+    lines = list(by_id.values())[:limit]
     return [Match(it.name or it.id, client_address(it.id), it.id) for it in lines]
 
 
 def _groups(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-    found = tx.groups.matching(text, limit)
-    return [Match(it.name, group_address(it.name), it.description) for it in found]
+    groups = tx.groups.matching(text, limit)
+    return [Match(it.name, group_address(it.name), it.description) for it in groups]
 
 
 def _errors(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-    found = refusal_of(tx, text)
-    address = with_query(ADDRESSES["admin_events"], {"person": found.reference}) if found else ""
-    return [Match(found.reference, address, found.description)][:limit] if found else ()
+    refusal = refusal_of(tx, text)
+    address = (
+        with_query(ADDRESSES["admin_events"], {"person": refusal.reference}) if refusal else ""
+    )
+    return [Match(refusal.reference, address, refusal.description)][:limit] if refusal else ()
 
 
 _KINDS = (
@@ -195,15 +197,15 @@ class ConsoleSearch(Struct, frozen=True):
         items = (await value_of(call, SettingsShown)).items
         # Those whose explanation alone has the words follow.
         items = sorted(items, key=lambda it: not texts.are_in(it.label or "", own=it.path))
-        found = [
+        matches = [
             Match(
-                each.label or each.path,
-                with_query(SETTINGS, {"q": each.path}),
-                each.path if each.label else "",
-                translatable=bool(each.label),
+                setting.label or setting.path,
+                with_query(SETTINGS, {"q": setting.path}),
+                setting.path if setting.label else "",
+                translatable=bool(setting.label),
             )
-            for each in items
-            if contains(each, texts.translate, texts.words)
+            for setting in items
+            if contains(setting, texts.translate, texts.words)
         ]
         title = translatable("Settings")
-        return group_of(title, found[: MOST + 1], with_query(SETTINGS, {"q": text}))
+        return group_of(title, matches[: MOST + 1], with_query(SETTINGS, {"q": text}))

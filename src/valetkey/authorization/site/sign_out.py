@@ -169,12 +169,12 @@ class SignOutPages(Struct, frozen=True):
 async def sign_out_request(visit: PageVisit, way: SignOutTarget) -> SignOutRequest:
     """Find the session that the visitor may end, and prepare the form that ends it."""
     browsers, request = visit.browsers, visit.request
-    found = await browsers.signed_in(request)
-    session = found.session if found else await _unended(visit)
+    signed_in = await browsers.signed_in(request)
+    session = signed_in.session if signed_in else await _unended(visit)
     if session is None:
         return SignOutRequest(request, session=None, way=way)
     it = visitor_request(visit, None, PURPOSE, session.id, *way.values)
-    person = shown_user(found) if found else None
+    person = shown_user(signed_in) if signed_in else None
     return SignOutRequest(
         request, it.browser, it.csrf, it.headers, session=session, way=way, person=person
     )

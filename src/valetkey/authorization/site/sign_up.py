@@ -186,15 +186,15 @@ class CreateAccount(Struct, frozen=True):
     async def show_link(self, request: VisitorRequest) -> Outcome:
         """Show the page of the link; nothing changes before its button is pressed."""
         link = link_in(request)
-        found = await self.sign_up.find_link(link, self._browser(request), request.now)
-        return _dead() if found is None else _finish(request, link, found)
+        confirmation = await self.sign_up.find_link(link, self._browser(request), request.now)
+        return _dead() if confirmation is None else _finish(request, link, confirmation)
 
     async def finish(self, request: VisitorRequest) -> Outcome:
         """Create the account and sign its user in."""
         flow, came, now = self.flow, request.request, request.now
         link, browser = request.form.get("link") or "", self._browser(request)
-        found = await self.sign_up.find_link(link, browser, now)
-        if found is None:
+        confirmation = await self.sign_up.find_link(link, browser, now)
+        if confirmation is None:
             return _dead()
         fresh, entered = flow.fresh(came), list[SignInComplete]()
         password = request.form.get("password") or ""
@@ -203,10 +203,10 @@ class CreateAccount(Struct, frozen=True):
         if done is None or done is SignUpFault.TAKEN:
             return _dead(taken=done is not None)
         if isinstance(done, int):
-            return _finish(request, link, found, wait=done)
+            return _finish(request, link, confirmation, wait=done)
         if not isinstance(done, User):
-            return _finish(request, link, found, wrong=True)
-        return flow.continue_to(came, await self._way_on(came, found), fresh, entered[-1])
+            return _finish(request, link, confirmation, wrong=True)
+        return flow.continue_to(came, await self._way_on(came, confirmation), fresh, entered[-1])
 
     async def _send_again(self, request: TargetRequest, again: str) -> Outcome:
         """Send the email of a sign-up again, or say after how long that is possible."""
@@ -229,18 +229,18 @@ class CreateAccount(Struct, frozen=True):
         resend = Resend(form, "again", done.again, done=sent_again)
         return Show(CheckEmailPage(LinkSubject.SIGN_UP, done.email, form, resend, on, box))
 
-    async def _way_on(self, request: Request, found: Confirmation) -> ReturnTarget:
+    async def _way_on(self, request: Request, confirmation: Confirmation) -> ReturnTarget:
         """Return the target of the sign-up, if it began recently in this browser."""
-        server, to = self.flow.server, safe_return_path(found.to)
-        if not found.is_here or not found.interaction:
+        server, to = self.flow.server, safe_return_path(confirmation.to)
+        if not confirmation.is_here or not confirmation.interaction:
             return ReturnTarget("", to)
         try:
-            interaction = await open_interaction(server, request, found.interaction)
+            interaction = await open_interaction(server, request, confirmation.interaction)
             pending = await check_interaction(server, request, interaction)
         except (Refused, Interrupt):
             # If the app's request is invalid now, the app gets the error when it is repeated.
             return ReturnTarget("", to)
-        return ReturnTarget(sealed_for(server, pending, found.interaction), "", pending)
+        return ReturnTarget(sealed_for(server, pending, confirmation.interaction), "", pending)
 
     def _enter(
         self, request: Request, fresh: PreparedSignIn, entered: list[SignInComplete]
@@ -294,7 +294,7 @@ def _form(request: TargetRequest, typed: SignUpForm, wrong: SignUpErrors, invite
 def _finish(
     request: VisitorRequest,
     link: str,
-    found: Confirmation,
+    confirmation: Confirmation,
     *,
     wrong: bool = False,
     wait: int = 0,
@@ -302,9 +302,9 @@ def _finish(
     page = FinishSignUpPage(
         action=SIGN_UP_CONFIRM,
         link=link,
-        username=found.username,
-        email=found.email,
-        asks_password=not found.is_here,
+        username=confirmation.username,
+        email=confirmation.email,
+        asks_password=not confirmation.is_here,
         wrong=wrong,
         wait=wait,
     )

@@ -142,11 +142,11 @@ class Apps(Struct, frozen=True):
 
 
 def _offers(tx: Transaction, uid: Uid, now: Instant) -> Iterator[OfferLine]:
-    for each in tx.team_invitations.waiting_for(uid, now):
-        client, by = tx.clients.find(each.client_id), tx.users.find(each.invited_by)
+    for invitation in tx.team_invitations.waiting_for(uid, now):
+        client, by = tx.clients.find(invitation.client_id), tx.users.find(invitation.invited_by)
         if client is not None and by is not None:
-            place = f"{INVITATIONS}{each.id}"
-            yield OfferLine(place, client.name or client.id, by.name or by.username)
+            path = f"{INVITATIONS}{invitation.id}"
+            yield OfferLine(path, client.name or client.id, by.name or by.username)
 
 
 def _line(app: TeamApp) -> OwnAppLine:
@@ -200,15 +200,15 @@ class Search(Struct, frozen=True):
 
     def _sections(self, texts: Texts, apps: Sequence[TeamApp]) -> Iterator[ResultGroup]:
         """Yield the pages of an app whose title, or that with the app's name, has the words."""
-        found = [
-            Match(each.title, head.path(each.path), head.name, translatable=True)
+        matches = [
+            Match(menu_item.title, head.path(menu_item.path), head.name, translatable=True)
             for head in map(head_of, apps)
-            for each in self.listed
+            for menu_item in self.listed
             # As in the navigation of an app.
-            if "{" in each.path and (head.has_secret or each.title != "Secrets")
-            if texts.are_in(each.title, own=head.name) and not texts.are_in(own=head.name)
+            if "{" in menu_item.path and (head.has_secret or menu_item.title != "Secrets")
+            if texts.are_in(menu_item.title, own=head.name) and not texts.are_in(own=head.name)
         ]
-        yield from group_of(translatable("Pages of apps"), found[: MOST + 1])
+        yield from group_of(translatable("Pages of apps"), matches[: MOST + 1])
 
 
 def _failure(tx: Transaction, text: str, uid: Uid) -> Sequence[Match]:
@@ -228,13 +228,13 @@ def _matching(texts: Texts, apps: Sequence[TeamApp]) -> Sequence[Match]:
 
 
 def _members(tx: Transaction, texts: Texts, apps: Sequence[TeamApp]) -> Iterator[ResultGroup]:
-    found: list[Match] = []
+    matches: list[Match] = []
     for head in map(head_of, apps[:_TEAMS_EXAMINED]):
         for member in tx.members.team(head.client_id):
             user = tx.users.find(member.uid)
             if user is not None and texts.are_in(own=f"{user.name} {user.username}"):
-                found.append(Match(user.name or user.username, head.at("team"), head.name))
-    yield from group_of(translatable("Team members"), found[: MOST + 1])
+                matches.append(Match(user.name or user.username, head.at("team"), head.name))
+    yield from group_of(translatable("Team members"), matches[: MOST + 1])
 
 
 class OverviewPage(Struct, frozen=True):
@@ -298,7 +298,7 @@ class Overview(Struct, frozen=True):
         )
         days = daily(activity.days, today, _WEEK)
         dates = [day.date for day in days]
-        hints = sum(each.weight is Severity.HINT for each in activity.findings)
+        hints = sum(finding.weight is Severity.HINT for finding in activity.findings)
         return Show(
             OverviewPage(
                 app=request.head,
@@ -510,7 +510,7 @@ class Secrets(Struct, frozen=True):
             raise not_found("app")
         if obstacle is not None:
             return await self._list(request, trouble=obstacle.value)
-        had = any(each.is_live(now) for each in client.secrets)
+        had = any(client_secret.is_live(now) for client_secret in client.secrets)
         return Show(new_secret_page(request.head, secret.reveal(), overlap if had else None))
 
     async def ask_to_revoke(self, request: AppRequest) -> Outcome:
@@ -518,21 +518,21 @@ class Secrets(Struct, frozen=True):
         client_id, now, head = request.client.id, request.now, request.head
         live = await self.store.read(lambda tx: tx.secrets.usable(client_id, now))
         chosen = request.query.get("secret")
-        secret = next((each for each in live if each.id == chosen), None)
+        secret = next((candidate for candidate in live if candidate.id == chosen), None)
         if secret is None:
             return SeeOther(head.at("secrets"))
-        last = not any(each.expires_at is None for each in live if each is not secret)
+        last = not any(other.expires_at is None for other in live if other is not secret)
         line = _secret_line(secret, now)
         return Show(EndSecretPage(head, head.at("secrets/end"), line, last=last))
 
     async def revoke(self, request: AppRequest) -> Outcome:
         """Revoke the secret."""
         client_id, uid, now = request.client.id, request.user.uid, request.now
-        chosen, place = request.form.get("secret") or "", request.head.at("secrets")
+        chosen, path = request.form.get("secret") or "", request.head.at("secrets")
         ended = chosen.isascii() and await self.store.write(
             lambda tx: self.secrets.end(tx, client_id, uid, chosen, now), done_by=request.actor
         )
-        return SeeOther(f"{place}?ended=1" if ended else place)
+        return SeeOther(f"{path}?ended=1" if ended else path)
 
     async def _list(self, request: AppRequest, *, trouble: str = "", ended: bool = False) -> Show:
         now, client_id, head = request.now, request.client.id, request.head
@@ -547,7 +547,7 @@ class Secrets(Struct, frozen=True):
             head,
             head.at("secrets"),
             state_of(live),
-            tuple(_secret_line(each, now) for each in live),
+            tuple(_secret_line(secret, now) for secret in live),
             full=len(live) >= MOST_SECRETS,
             seen_in_url=None if exposed is None else When(exposed.last_seen_at, now),
             url_requests=0 if exposed is None else exposed.requests,
@@ -608,17 +608,17 @@ class Invitation(Struct, frozen=True):
         invitation_id, user, now = _named(request), request.user, request.now
 
         def find(tx: Transaction) -> InvitationPage | None:
-            found = self.teams.find(tx, invitation_id, user, link, now)
-            client = None if found is None else tx.clients.find(found.client_id)
-            if found is None or client is None:
+            invitation = self.teams.find(tx, invitation_id, user, link, now)
+            client = None if invitation is None else tx.clients.find(invitation.client_id)
+            if invitation is None or client is None:
                 return None
-            by = tx.users.find(found.invited_by)
+            by = tx.users.find(invitation.invited_by)
             return InvitationPage(
                 action=f"{INVITATIONS}{invitation_id}",
                 link=link,
                 app_name=client.name or client.id,
                 by="" if by is None else by.name or by.username,
-                owner=found.role is TeamRole.OWNER,
+                owner=invitation.role is TeamRole.OWNER,
             )
 
         context = await self.store.read(find)

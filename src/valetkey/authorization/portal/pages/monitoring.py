@@ -101,23 +101,23 @@ class Health(Struct, frozen=True):
         """Show the list of findings."""
         client, now = request.client, request.now
         fixed = request.query.get("fixed") or ""
-        found = await self.store.scan(lambda tx: findings_of(tx, client, now))
+        findings = await self.store.scan(lambda tx: findings_of(tx, client, now))
         return Show(
             HealthPage(
                 request.head,
-                tuple(_line(each, now) for each in found),
+                tuple(_line(finding, now) for finding in findings),
                 # Only a known fix whose finding has disappeared was applied.
-                fixed=fixed if fixed in {*Fix} - {each.fix for each in found} else "",
+                fixed=fixed if fixed in {*Fix} - {finding.fix for finding in findings} else "",
             )
         )
 
     async def ask_to_fix(self, request: AppRequest) -> Outcome:
         """Ask before a fix is applied; redirect to the list if it is not needed."""
         client, now, head, fix = request.client, request.now, request.head, _fix(request)
-        found, people = await self.store.scan(
+        findings, people = await self.store.scan(
             lambda tx: (findings_of(tx, client, now), tx.grants.usage_of(client.id, now).people)
         )
-        finding = next((each for each in found if each.fix is fix), None)
+        finding = next((candidate for candidate in findings if candidate.fix is fix), None)
         if finding is None:
             return SeeOther(head.at("health"))
         action, line = f"{head.at('health')}/{fix}", _line(finding, now)
@@ -251,19 +251,19 @@ class Usage(Struct, frozen=True):
         def read(
             tx: Transaction,
         ) -> tuple[Sequence[Day], tuple[ApiTokens, ...], int, Instant]:
-            found = usage_of(tx, client_id, start_of(today - chosen + 1))
+            usage = usage_of(tx, client_id, start_of(today - chosen + 1))
             active = tx.usage.active_since(client_id, today - ACTIVE_DAYS + 1)
             until, _ = tx.usage.cursor()
-            apis = _totals(each.apis for each in found)
+            apis = _totals(day.apis for day in usage)
             return (
-                found,
-                tuple(_api(tx, *each) for each in apis[:_APIS_SHOWN]),
+                usage,
+                tuple(_api(tx, *api) for api in apis[:_APIS_SHOWN]),
                 active,
                 until,
             )
 
-        found, apis, active, until = await self.store.scan(read)
-        days = daily(found, today, chosen)
+        usage, apis, active, until = await self.store.scan(read)
+        days = daily(usage, today, chosen)
         dates = [day.date for day in days]
         return Show(
             UsagePage(
@@ -274,22 +274,20 @@ class Usage(Struct, frozen=True):
                 people=Chart(dates, [day.people for day in days]),
                 refusals=Chart(dates, [day.errors for day in days]),
                 active=active,
-                grant_types=_totals(each.tokens for each in found),
+                grant_types=_totals(day.tokens for day in usage),
                 apis=apis,
-                errors=_totals(each.errors for each in found),
+                errors=_totals(day.errors for day in usage),
                 # If nothing happened for a long time, the counts are complete up to the lag.
                 counted=When(max(until, Instant(now - LAG)), now),
             )
         )
 
 
-def daily(found: Sequence[Day], today: int, most: int) -> Sequence[UsageDay]:
+def daily(days: Sequence[Day], today: int, most: int) -> Sequence[UsageDay]:
     """Return the numbers of the last `most` days up to `today`, also of those without any."""
     counted = {
-        each.day: UsageDay(
-            each.day, sum(each.tokens.values()), each.people, sum(each.errors.values())
-        )
-        for each in found
+        day.day: UsageDay(day.day, sum(day.tokens.values()), day.people, sum(day.errors.values()))
+        for day in days
     }
     return [counted.get(day, UsageDay(day)) for day in range(today - most + 1, today + 1)]
 
@@ -301,8 +299,8 @@ def _api(tx: Transaction, identifier: str, amount: int) -> ApiTokens:
 
 def _totals(days: Iterable[Mapping[str, int]]) -> tuple[tuple[str, int], ...]:
     totals: Counter[str] = Counter()
-    for each in days:
-        totals.update(each)
+    for counts in days:
+        totals.update(counts)
     return tuple(sorted(totals.items(), key=lambda one: (-one[1], one[0])))
 
 
@@ -363,12 +361,12 @@ class AppUsers(Struct, frozen=True):
         """
         client, now, head = request.client, request.now, request.head
         before = request.query.get("before")
-        place = _NEWEST if before is None else self._parse(client.id, before)
+        position = _NEWEST if before is None else self._parse(client.id, before)
         subjects, since = Subjects(self.keyring.fingerprint_key), day_of(now) - ACTIVE_DAYS + 1
 
         def read(tx: Transaction) -> tuple[ConnectedUsers, Sequence[Api], int]:
-            crowd = users_of_app(tx, client, subjects, place, SHOWN + 1, now)
-            apis = tx.apis.of_scopes(name for each in crowd.people for name in each.scope)
+            crowd = users_of_app(tx, client, subjects, position, SHOWN + 1, now)
+            apis = tx.apis.of_scopes(name for person in crowd.people for name in person.scope)
             return crowd, apis, tx.usage.active_since(client.id, since)
 
         crowd, apis, active = await self.store.scan(read)
@@ -391,8 +389,8 @@ class AppUsers(Struct, frozen=True):
         )
 
     def _parse(self, client_id: str, before: str) -> tuple[Instant, int]:
-        place = self.keyring.sealer.open(before, _sealed_for(client_id))
-        match = None if place is None else _PLACE.fullmatch(place.decode())
+        position = self.keyring.sealer.open(before, _sealed_for(client_id))
+        match = None if position is None else _PLACE.fullmatch(position.decode())
         if match is None:
             raise unknown_place()
         return Instant(int(match[1])), int(match[2])
@@ -402,9 +400,9 @@ def _lines(
     people: Sequence[ConnectedUser], apis: Sequence[Api], now: Instant
 ) -> tuple[tuple[ScopeText, ...], tuple[UserLine, ...]]:
     """Return the most common scopes, and each user with what differs from them."""
-    scopes = [tuple(described(each.scope, apis, {})) for each in people]
+    scopes = [tuple(described(person.scope, apis, {})) for person in people]
     counted = Counter(map(frozenset, scopes))
-    common = max(scopes, key=lambda each: counted[frozenset(each)], default=())
+    common = max(scopes, key=lambda scope: counted[frozenset(scope)], default=())
     return common, tuple(
         UserLine(
             person.subject,
@@ -412,8 +410,8 @@ def _lines(
             None if person.last_used_at is None else When(person.last_used_at, now),
             person.name,
             person.email,
-            more=tuple(each for each in scope if each not in common),
-            missing=tuple(each for each in common if each not in scope),
+            more=tuple(text for text in scope if text not in common),
+            missing=tuple(text for text in common if text not in scope),
         )
         for person, scope in zip(people, scopes, strict=True)
     )

@@ -394,17 +394,17 @@ class Requests(Struct, frozen=True):
         criteria = AppRequests(
             refused=shown is not Shown.SUCCESSFUL, successful=shown is not Shown.FAILED, code=code
         )
-        found, codes = await self.store.scan(
+        records, codes = await self.store.scan(
             lambda tx: (
                 requests_of(tx, client_id, after, SHOWN + 1, criteria),
                 codes_of(tx, client_id, now),
             )
         )
-        last = Cursor.from_record(found[SHOWN - 1]) if len(found) > SHOWN else None
+        last = Cursor.from_record(records[SHOWN - 1]) if len(records) > SHOWN else None
         return Show(
             RequestsPage(
                 head,
-                tuple(_line(each, now) for each in found[:SHOWN]),
+                tuple(_line(record, now) for record in records[:SHOWN]),
                 codes=codes,
                 shown=shown.value,
                 code=code,
@@ -431,18 +431,18 @@ def refused_line(decision: Decision, now: Instant) -> RequestLine:
     )
 
 
-def _line(found: Decision | StoredSample, now: Instant) -> RequestLine:
-    if isinstance(found, Decision):
-        return refused_line(found, now)
+def _line(record: Decision | StoredSample, now: Instant) -> RequestLine:
+    if isinstance(record, Decision):
+        return refused_line(record, now)
     return RequestLine(
-        When(found.at, now),
-        found.endpoint,
-        method=found.method,
-        status=found.status,
-        milliseconds=found.milliseconds,
-        grant_type=found.grant_type,
-        scope=found.scope,
-        request_id=found.request_id,
+        When(record.at, now),
+        record.endpoint,
+        method=record.method,
+        status=record.status,
+        milliseconds=record.milliseconds,
+        grant_type=record.grant_type,
+        scope=record.scope,
+        request_id=record.request_id,
     )
 
 
@@ -516,11 +516,11 @@ class Failures(Struct, frozen=True):
 
     def pages(self) -> tuple[AnyPage, ...]:
         """Return the pages of this feature; two find the app by a reference alone."""
-        title, found = translatable("Failed requests"), translatable("Failed request")
+        title, request_title = translatable("Failed requests"), translatable("Failed request")
         add = translatable("Add this redirect URI?")
         path, anywhere = f"{FAILURES}/{{reference}}", f"{DEVELOPER}/failures"
         return (
-            Page(path, member_of_app, self.show_one, title=found),
+            Page(path, member_of_app, self.show_one, title=request_title),
             Page(f"{path}/add", member_of_app, self.ask_to_add, Act(self.add), title=add),
             Page(anywhere, signed_in, self.find, title=title),
             Page(f"{anywhere}/{{reference}}", signed_in, self.find, title=title),
@@ -534,7 +534,7 @@ class Failures(Struct, frozen=True):
         code, head = ErrorCode(decision.code), request.head
         advice = advice_on(decision.check)
         missing = missing_redirect_uri(decision)
-        place = f"{head.at('failures')}/{decision.reference}"
+        path = f"{head.at('failures')}/{decision.reference}"
         return Show(
             FailurePage(
                 head,
@@ -547,7 +547,7 @@ class Failures(Struct, frozen=True):
                 advice=advice,
                 by_anybody=may_be_another(decision),
                 until=When(decision.expires_at, request.now),
-                add_redirect_uri=f"{place}/add" if missing else "",
+                add_redirect_uri=f"{path}/add" if missing else "",
                 fixed_at=advice.page if advice is not None and advice.page in FIXING_PAGES else "",
             )
         )
@@ -566,16 +566,16 @@ class Failures(Struct, frozen=True):
     async def ask_to_add(self, request: AppRequest) -> Outcome:
         """Ask before the redirect URI is added. Refused (not found) if none is missing."""
         reference, uri = await self._missing(request)
-        head, place, registered = request.head, origin(uri), request.client.redirect_uris
+        head, uri_origin, registered = request.head, origin(uri), request.client.redirect_uris
         return Show(
             AddRedirectUriPage(
                 head,
                 f"{head.at('failures')}/{reference}/add",
                 reference,
                 uri,
-                place.partition("://")[2] or place,
+                uri_origin.partition("://")[2] or uri_origin,
                 registered,
-                strange=place not in {origin(each) for each in registered},
+                strange=uri_origin not in {origin(redirect_uri) for redirect_uri in registered},
             )
         )
 

@@ -401,9 +401,12 @@ class Team(Struct, frozen=True):
             team = [_line(tx, one, request) for one in tx.members.team(client_id)]
             waiting = [
                 InvitationLine(
-                    each.id, each.invited, each.role is TeamRole.OWNER, When(each.created_at, now)
+                    invitation.id,
+                    invitation.invited,
+                    invitation.role is TeamRole.OWNER,
+                    When(invitation.created_at, now),
                 )
-                for each in tx.team_invitations.to(client_id, now)
+                for invitation in tx.team_invitations.to(client_id, now)
             ]
             return team, waiting
 
@@ -447,8 +450,8 @@ def _member(request: AppRequest, form: Form) -> Uid:
 
 
 def _done(request: AppRequest, what: str) -> SeeOther:
-    place = request.head.at("team")
-    return SeeOther(f"{place}?done={quote(what)}" if what else place)
+    path = request.head.at("team")
+    return SeeOther(f"{path}?done={quote(what)}" if what else path)
 
 
 def _line(tx: Transaction, one: Membership | None, request: AppRequest) -> MemberLine | None:

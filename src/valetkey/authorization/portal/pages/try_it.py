@@ -70,8 +70,10 @@ class ChoiceLine(Choice, frozen=True, kw_only=True):
 def choice_lines(path: str, choices: Sequence[Choice], chosen: str) -> tuple[ChoiceLine, ...]:
     """Return the choices as links to the page at `path`."""
     return tuple(
-        ChoiceLine(*astuple(each), url=f"{path}?in={each.name}", is_current=each.name == chosen)
-        for each in choices
+        ChoiceLine(
+            *astuple(choice), url=f"{path}?in={choice.name}", is_current=choice.name == chosen
+        )
+        for choice in choices
     )
 
 
@@ -112,7 +114,7 @@ class QuickstartPages(Struct, frozen=True):
         """Show the quickstart of the preset or program that `in` names, or of the likely one."""
         head, client, offered = request.head, request.client, self.quickstarts
         chosen = offered.chosen(client, request.query.get("in") or "")
-        place, issuer, api = head.at("quickstart"), offered.issuer, offered.api
+        path, issuer, api = head.at("quickstart"), offered.issuer, offered.api
         return Show(
             QuickstartPage(
                 head,
@@ -123,7 +125,7 @@ class QuickstartPages(Struct, frozen=True):
                     (translatable("Metadata"), f"{issuer}{_METADATA}"),
                     *((("API", api),) if api else ()),
                 ),
-                choice_lines(place, offered.choices_of(client), chosen),
+                choice_lines(path, offered.choices_of(client), chosen),
                 offered.quickstart(client, chosen) if chosen else None,
                 self.reference,
                 can_be_tried(client),
@@ -133,8 +135,8 @@ class QuickstartPages(Struct, frozen=True):
     async def move(self, request: AppRequest) -> Outcome:
         """Redirect from the former page of first requests to the quickstart of its program."""
         program = plain_program(request.query.get("in") or "")
-        place = request.head.at("quickstart")
-        return SeeOther(f"{place}?in={program}" if program else place)
+        path = request.head.at("quickstart")
+        return SeeOther(f"{path}?in={program}" if program else path)
 
 
 _APIS = 100
@@ -359,9 +361,9 @@ class TryIt(Struct, frozen=True):
         ticked, resource = form.all("scope"), form.get("resource") or ""
         api = next(
             (
-                each
-                for each in await self.store.read(lambda tx: apis_of(tx, client))
-                if each.identifier == resource
+                candidate
+                for candidate in await self.store.read(lambda tx: apis_of(tx, client))
+                if candidate.identifier == resource
             ),
             None,
         )

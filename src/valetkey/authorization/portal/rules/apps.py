@@ -136,17 +136,17 @@ class Portal(Struct, frozen=True):
 
     def _own_faults(self, metadata: ClientMetadata, before: Client | None) -> Faults:
         """Return the errors by rules that hold only for the portal."""
-        found: list[MetadataError] = []
+        faults: list[MetadataError] = []
         if before is None and kind_of(metadata) not in self.rules.kinds:
-            found.append(fault("kind", "app.kind"))
+            faults.append(fault("kind", "app.kind"))
         if before is None or metadata.name != before.name:
             code = name_fault(metadata.name, self.reserved_names)
             if code:
-                found.append(fault("name", code))
-        known = {*self.rules.scopes, *(before.scope if before is not None else ())}
-        if not set(metadata.scopes) <= known:
-            found.append(fault("scopes", "scopes.offered"))
-        return tuple(found)
+                faults.append(fault("name", code))
+        scopes = {*self.rules.scopes, *(before.scope if before is not None else ())}
+        if not set(metadata.scopes) <= scopes:
+            faults.append(fault("scopes", "scopes.offered"))
+        return tuple(faults)
 
 
 def sweep_invitations(tx: Transaction, now: Instant) -> int:
@@ -156,8 +156,8 @@ def sweep_invitations(tx: Transaction, now: Instant) -> int:
 
 def sweep_deleted(tx: Transaction, now: Instant) -> int:
     """Delete the rows of some apps that were deleted a while ago. Return how many."""
-    found = tx.members.removed_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
-    return delete_clients(tx, found, now)
+    client_ids = tx.members.removed_before(Instant(now - _STILL_UNDER_WAY), _BATCH)
+    return delete_clients(tx, client_ids, now)
 
 
 _ENDING = 4
@@ -239,9 +239,9 @@ def save_last_letters(
     beside: Sequence[SecretSummary] = (),
 ) -> None:
     """Store the last characters of the app's new secret: the one that is not among `beside`."""
-    known = {each.id for each in beside}
+    other_ids = {summary.id for summary in beside}
     for fresh in tx.secrets.usable(client_id, now):
-        if fresh.id not in known:
+        if fresh.id not in other_ids:
             tx.secrets.save_last_letters(fresh.id, secret.reveal()[-_ENDING:])
 
 
@@ -249,7 +249,7 @@ def seen_in_url(
     live: Sequence[SecretSummary], sighting: QueryCredentialUse | None
 ) -> QueryCredentialUse | None:
     """Return when one of these secrets was sent in a URL; None if none was."""
-    oldest = min((each.created_at for each in live), default=None)
+    oldest = min((secret.created_at for secret in live), default=None)
     if sighting is None or oldest is None or sighting.last_seen_at < oldest:
         return None
     return sighting
@@ -257,7 +257,7 @@ def seen_in_url(
 
 def state_of(live: Sequence[SecretSummary]) -> str:
     """Return a hash of the ids of the secrets, by which a stale form is detected."""
-    return hashlib.sha256(" ".join(sorted(each.id for each in live)).encode()).hexdigest()[:16]
+    return hashlib.sha256(" ".join(sorted(secret.id for secret in live)).encode()).hexdigest()[:16]
 
 
 CALLBACK = "/developer/try/callback"
@@ -382,10 +382,10 @@ def callback_of(
     callback = f"{issuer}{CALLBACK}"
     if parameters.get("redirect_uri") != callback:
         return None
-    found = TestRun.open(parameters.get("state", ""), sealer, now)
-    if found is None or found.redirect_uri != callback:
+    test_run = TestRun.open(parameters.get("state", ""), sealer, now)
+    if test_run is None or test_run.redirect_uri != callback:
         return None
-    return found if found.client_id == parameters.get("client_id") else None
+    return test_run if test_run.client_id == parameters.get("client_id") else None
 
 
 def can_be_tried(client: Client) -> bool:
@@ -419,13 +419,13 @@ def check_grant_types(settings: Settings, grant_types: GrantTypes) -> None:
     for name in settings.section(PortalSettings).grant_types:
         # A default may name the grant type of a feature that was taken out.
         if name not in allowed and name not in PortalSettings().grant_types:
-            known = ", ".join(allowed)
-            raise OperatorError(f'"{name}" is not one of {known}', "portal.grant_types")
+            names = ", ".join(allowed)
+            raise OperatorError(f'"{name}" is not one of {names}', "portal.grant_types")
 
 
 def check_scopes(settings: Settings, requestable: Collection[str]) -> None:
     """Raise OperatorError if developers' apps could have a scope that users cannot be asked for."""
     for name in settings.section(PortalSettings).scopes:
         if name not in requestable:
-            known = ", ".join(requestable)
-            raise OperatorError(f'"{name}" is not one of {known}', "portal.scopes")
+            names = ", ".join(requestable)
+            raise OperatorError(f'"{name}" is not one of {names}', "portal.scopes")

@@ -139,7 +139,7 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
     behind = bool(waiting) and waiting[0].at < now - LAG - _BEHIND
     watched = not behind and client.created_at <= now - UNUSED_AFTER
     facts = _Facts(client, tx.usage.latest(client.id), now, watched)
-    found = (
+    findings = (
         *_secrets(tx, facts),
         *_legacy(facts),
         *_pkce(facts),
@@ -149,7 +149,7 @@ def findings_of(tx: Transaction, client: Client, now: Instant) -> Sequence[Findi
         *_appearance(tx, facts),
     )
     weights = list(Severity)
-    return sorted(found, key=lambda finding: weights.index(finding.weight))
+    return sorted(findings, key=lambda finding: weights.index(finding.weight))
 
 
 #: No user signs in for an access token of these.
@@ -179,15 +179,17 @@ def activity_of(tx: Transaction, client: Client, since: Instant, now: Instant) -
     # Tokens are counted after two minutes; samples are there before.
     recent = requests_of(tx, client.id, NEWEST, _SAMPLES, AppRequests(refused=False))
     sampled = (
-        each.at
-        for each in recent
-        if isinstance(each, StoredSample) and each.grant_type and each.grant_type not in ignored
+        sample.at
+        for sample in recent
+        if isinstance(sample, StoredSample)
+        and sample.grant_type
+        and sample.grant_type not in ignored
     )
     failed = requests_of(tx, client.id, NEWEST, 1, AppRequests(successful=False))
     return AppActivity(
         usage_of(tx, client.id, since),
         max((*counted.values(), *sampled), default=None),
-        next((each for each in failed if isinstance(each, Decision)), None),
+        next((decision for decision in failed if isinstance(decision, Decision)), None),
         findings_of(tx, client, now),
     )
 
@@ -199,7 +201,9 @@ def apply_fix(
 
     The finding is evaluated again in the transaction, so that nothing used a moment ago is removed.
     """
-    finding = next((each for each in findings_of(tx, client, now) if each.fix is fix), None)
+    finding = next(
+        (candidate for candidate in findings_of(tx, client, now) if candidate.fix is fix), None
+    )
     if finding is None:
         return None
     before = metadata_of(client)
@@ -236,7 +240,7 @@ _LEGACY: Mapping[Fix, str] = {
 
 
 def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     live = [
         secret
         for secret in tx.usage.secrets_of(facts.client.id)
@@ -244,28 +248,28 @@ def _secrets(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     ]
     sighting = tx.clients.query_credential_use(facts.client.id)
     if sighting is not None:
-        seen = tuple(each.name for each in live if each.created_at <= sighting.last_seen_at)
+        seen = tuple(secret.name for secret in live if secret.created_at <= sighting.last_seen_at)
         if seen:
             last = sighting.last_seen_at
-            found.append(
+            findings.append(
                 Finding(FindingKind.SECRET_IN_URL, Severity.ALARM, seen, last, None, "secrets")
             )
-    lasting = [each for each in live if each.expires_at is None]
-    for each in lasting:
-        if each.last_used_at is None and each.created_at < facts.since(IDLE_SECRET):
-            found.append(
-                Finding(FindingKind.SECRET_IDLE, Severity.WARNING, (each.name,), page="secrets")
+    lasting = [secret for secret in live if secret.expires_at is None]
+    for secret in lasting:
+        if secret.last_used_at is None and secret.created_at < facts.since(IDLE_SECRET):
+            findings.append(
+                Finding(FindingKind.SECRET_IDLE, Severity.WARNING, (secret.name,), page="secrets")
             )
-        elif each.created_at < facts.since(OLD_SECRET):
-            last = each.created_at
-            found.append(
-                Finding(FindingKind.SECRET_OLD, Severity.HINT, (each.name,), last, page="secrets")
+        elif secret.created_at < facts.since(OLD_SECRET):
+            last = secret.created_at
+            findings.append(
+                Finding(FindingKind.SECRET_OLD, Severity.HINT, (secret.name,), last, page="secrets")
             )
-    return found
+    return findings
 
 
 def _legacy(facts: _Facts) -> Sequence[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for grant_type, unused, used, fix in (
         (
             GrantTypeName.IMPLICIT,
@@ -284,10 +288,10 @@ def _legacy(facts: _Facts) -> Sequence[Finding]:
             continue
         last = facts.last(grant_used(grant_type.value))
         if facts.is_unused(grant_used(grant_type.value)):
-            found.append(Finding(unused, Severity.WARNING, last=last, fix=fix))
+            findings.append(Finding(unused, Severity.WARNING, last=last, fix=fix))
         else:
-            found.append(Finding(used, Severity.WARNING, last=last, page="quickstart"))
-    return found
+            findings.append(Finding(used, Severity.WARNING, last=last, page="quickstart"))
+    return findings
 
 
 def _pkce(facts: _Facts) -> Sequence[Finding]:
@@ -349,17 +353,17 @@ def _appearance(tx: Transaction, facts: _Facts) -> Sequence[Finding]:
     client = facts.client
     if not client.may_use(GrantTypeName.AUTHORIZATION_CODE):
         return ()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if not client.policy_uri:
-        found.append(Finding(FindingKind.NO_POLICY, Severity.HINT))
+        findings.append(Finding(FindingKind.NO_POLICY, Severity.HINT))
     if not client.logo_uri:
-        found.append(Finding(FindingKind.NO_LOGO, Severity.HINT))
+        findings.append(Finding(FindingKind.NO_LOGO, Severity.HINT))
     elif tx.logos.failure(client.id):
         about = (client.logo_uri,)
-        found.append(
+        findings.append(
             Finding(FindingKind.LOGO_UNUSABLE, Severity.WARNING, about, fix=Fix.FETCH_LOGO)
         )
-    return found
+    return findings
 
 
 class Cursor(Struct, frozen=True):
@@ -369,10 +373,10 @@ class Cursor(Struct, frozen=True):
     reference: str
 
     @staticmethod
-    def from_record(found: Decision | StoredSample) -> "Cursor":
+    def from_record(record: Decision | StoredSample) -> "Cursor":
         """Return the position of a request."""
-        reference = found.reference if isinstance(found, Decision) else found.id
-        return Cursor(found.at, reference)
+        reference = record.reference if isinstance(record, Decision) else record.id
+        return Cursor(record.at, reference)
 
 
 NEWEST = Cursor(Instant(1 << 53), "")
@@ -391,15 +395,15 @@ def requests_of(
     tx: Transaction, client_id: str, after: Cursor, limit: int, criteria: AppRequests
 ) -> Sequence[Decision | StoredSample]:
     """Return at most `limit` requests of one app, newest first."""
-    place = client_id, after.at, after.reference, limit
-    refused = tx.decisions.of_client(*place, criteria.code) if criteria.refused else ()
-    sampled = tx.request_samples.of_client(*place) if criteria.successful else ()
+    arguments = client_id, after.at, after.reference, limit
+    refused = tx.decisions.of_client(*arguments, criteria.code) if criteria.refused else ()
+    sampled = tx.request_samples.of_client(*arguments) if criteria.successful else ()
     both: list[Decision | StoredSample] = [*refused, *sampled]
     return sorted(both, key=_place, reverse=True)[:limit]
 
 
-def _place(found: Decision | StoredSample) -> tuple[Instant, str]:
-    cursor = Cursor.from_record(found)
+def _place(record: Decision | StoredSample) -> tuple[Instant, str]:
+    cursor = Cursor.from_record(record)
     return cursor.at, cursor.reference
 
 
@@ -415,16 +419,16 @@ def codes_of(tx: Transaction, client_id: str, now: Instant) -> Sequence[str]:
 
 def find_failure(tx: Transaction, client_id: str, reference: str) -> Decision | None:
     """Return a refusal of this app; None if there is none or it belongs to another app."""
-    found = tx.decisions.find(reference)
-    return found if found is not None and found.client_id == client_id else None
+    decision = tx.decisions.find(reference)
+    return decision if decision is not None and decision.client_id == client_id else None
 
 
 def app_of_failure(tx: Transaction, reference: str, uid: Uid) -> str | None:
     """Return the id of the app that a refusal is about, for its team; None for other users."""
-    found = tx.decisions.find(reference)
-    if found is None or found.client_id is None:
+    decision = tx.decisions.find(reference)
+    if decision is None or decision.client_id is None:
         return None
-    return found.client_id if tx.members.find(found.client_id, uid) is not None else None
+    return decision.client_id if tx.members.find(decision.client_id, uid) is not None else None
 
 
 def may_be_another(decision: Decision) -> bool:
@@ -484,15 +488,17 @@ def users_of_app(
 ) -> ConnectedUsers:
     """Return at most `limit` users, latest first, after the given position of time and uid."""
     connections = ClientUsers(tx.db)
-    found: list[tuple[Instant, Uid, Consent | None]] = [
-        (each.given_at, each.uid, each) for each in connections.page(client.id, *before, limit)
+    rows: list[tuple[Instant, Uid, Consent | None]] = [
+        (consent.given_at, consent.uid, consent)
+        for consent in connections.page(client.id, *before, limit)
     ]
     others = connections.without_consent(client.id, *before, now, limit)
-    found += [(since, uid, None) for uid, since in others]
-    found.sort(key=lambda each: each[:2], reverse=True)
-    people = [_person(tx, client, subjects, each, now) for each in found[:limit]]
+    rows += [(since, uid, None) for uid, since in others]
+    rows.sort(key=lambda row: row[:2], reverse=True)
+    people = [_person(tx, client, subjects, row, now) for row in rows[:limit]]
     return ConnectedUsers(
-        tx.grants.usage_of(client.id, now).people, [each for each in people if each is not None]
+        tx.grants.usage_of(client.id, now).people,
+        [person for person in people if person is not None],
     )
 
 
@@ -500,10 +506,10 @@ def _person(
     tx: Transaction,
     client: Client,
     subjects: Subjects,
-    found: tuple[Instant, Uid, Consent | None],
+    row: tuple[Instant, Uid, Consent | None],
     now: Instant,
 ) -> ConnectedUser | None:
-    since, uid, consent = found
+    since, uid, consent = row
     user = tx.users.find(uid)
     if user is None:
         return None

@@ -174,22 +174,22 @@ class Quickstarts(Struct, frozen=True):
         """Return what has a quickstart for this app: stacks, presets, then plain programs."""
         choices = (
             *(
-                Choice(name, each.label, each.kind.value, each.title)
-                for name, each in STACKS.items()
-                if each.kind is kind_of(client) and _is_plain(client)
+                Choice(name, stack.label, stack.kind.value, stack.title)
+                for name, stack in STACKS.items()
+                if stack.kind is kind_of(client) and _is_plain(client)
             ),
             *(
-                Choice(each.name, each.label, each.group)
-                for each in presets_of(kind_of(client))
-                if each.name not in _SHOWN_AS and _is_plain(client)
+                Choice(preset.name, preset.label, preset.group)
+                for preset in presets_of(kind_of(client))
+                if preset.name not in _SHOWN_AS and _is_plain(client)
             ),
             *(
-                Choice(_PROGRAM + each.id, each.language, _PROGRAMS_GROUP)
-                for each in self._snippets(client)
+                Choice(_PROGRAM + snippet.id, snippet.language, _PROGRAMS_GROUP)
+                for snippet in self._snippets(client)
             ),
         )
         order = (*PRESET_GROUPS, _PROGRAMS_GROUP)
-        return tuple(sorted(choices, key=lambda each: order.index(each.group)))
+        return tuple(sorted(choices, key=lambda choice: order.index(choice.group)))
 
     def chosen(self, client: Client, name: str) -> str:
         """Return the name of the choice that is wanted, of its preset or of its program.
@@ -197,9 +197,9 @@ class Quickstarts(Struct, frozen=True):
         The preset of the app's redirect URI, or the first, if there is none such; "" for an app
         without choices.
         """
-        names = [each.name for each in self.choices_of(client)]
+        names = [choice.name for choice in self.choices_of(client)]
         likely = (_SHOWN_AS.get(name, name), _PROGRAM + name, *_presets_like(client))
-        return next((each for each in (*likely, *names) if each in names), "")
+        return next((candidate for candidate in (*likely, *names) if candidate in names), "")
 
     def quickstart(self, client: Client, name: str) -> Quickstart:
         """Return the quickstart of a name of `choices_of`."""
@@ -207,7 +207,9 @@ class Quickstarts(Struct, frozen=True):
             return self._filled(STACKS[name], client)
         if name in PRESETS:
             return self._configured(PRESETS[name], client)
-        snippet = next(each for each in self._snippets(client) if name == _PROGRAM + each.id)
+        snippet = next(
+            candidate for candidate in self._snippets(client) if name == _PROGRAM + candidate.id
+        )
         file, run = _PROGRAMS[snippet.id]
         return Quickstart(
             snippet.language, snippet.needs, run, (ConfigurationFile(file, snippet.code),)
@@ -292,11 +294,13 @@ def _is_plain(client: Client) -> bool:
 def _presets_like(client: Client) -> Iterator[str]:
     """Yield the presets of the app's redirect URIs, those with the same registration first."""
     paths = {urlsplit(uri).path for uri in client.redirect_uris} - _COMMON_PATHS
-    found = [
-        each for each in presets_of(kind_of(client)) if urlsplit(each.redirect_uri).path in paths
+    presets = [
+        candidate
+        for candidate in presets_of(kind_of(client))
+        if urlsplit(candidate.redirect_uri).path in paths
     ]
     metadata = metadata_of(client)
-    for preset in sorted(found, key=lambda each: each.completed(metadata) != metadata):
+    for preset in sorted(presets, key=lambda candidate: candidate.completed(metadata) != metadata):
         yield _SHOWN_AS.get(preset.name, preset.name)
 
 
@@ -324,13 +328,13 @@ def snippets_of(client: Client, issuer: str, api: str) -> tuple[Snippet, ...]:
         return ()
     if client.may_use(GrantTypeName.AUTHORIZATION_CODE) and client.redirect_uris:
         return tuple(
-            _filled(each, client, issuer, api)
-            for each in _CODE
+            _filled(snippet, client, issuer, api)
+            for snippet in _CODE
             # A page in a browser can keep no secret.
-            if client.is_public or each.id != "browser"
+            if client.is_public or snippet.id != "browser"
         )
     if client.may_use(GrantTypeName.CLIENT_CREDENTIALS):
-        return tuple(_filled(each, client, issuer, api) for each in _OWN)
+        return tuple(_filled(snippet, client, issuer, api) for snippet in _OWN)
     return ()
 
 

@@ -114,14 +114,14 @@ class AccountActivity(Struct, frozen=True):
     async def show(self, request: SignedInRequest) -> Outcome:
         """Show a page of the account's events; `before` is the last event of the previous page."""
         before, kind = request.query.get("before"), _kind(request.query.get("kind"))
-        at, place = (_END, "") if before is None else _parse(before)
+        at, before_id = (_END, "") if before is None else _parse(before)
         uid = request.user.uid
         names = self.listed.names(kind)
-        found = await self.store.scan(lambda tx: _read(tx, uid, at, place, names))
-        last = found[SHOWN - 1].event if len(found) > SHOWN else None
+        entries = await self.store.scan(lambda tx: _read(tx, uid, at, before_id, names))
+        last = entries[SHOWN - 1].event if len(entries) > SHOWN else None
         more = f"{last.at}.{last.id}" if last else ""
         parameters = {} if kind is None else {"kind": kind.value}
-        lines = tuple(each.line(self.listed, request.now) for each in found[:SHOWN])
+        lines = tuple(entry.line(self.listed, request.now) for entry in entries[:SHOWN])
         pages = pages_beside(ACTIVITY, parameters, request.query, more, name="before")
         return Show(ActivityPage(lines, pages, kind=kind))
 
@@ -159,23 +159,29 @@ def latest_activity(
 ) -> list[ActivityLine]:
     """Return the latest listed events among the last `_RECENT`, newest first, without browsers."""
     events = tx.events.of_person(uid, _END, "", limit, listed.names(), among=_RECENT)
-    return [each.line(listed, now) for each in _entries(tx, events, {})]
+    return [entry.line(listed, now) for entry in _entries(tx, events, {})]
 
 
 def _read(
-    tx: Transaction, uid: Uid, at: Instant, place: str, names: Sequence[str]
+    tx: Transaction, uid: Uid, at: Instant, before_id: str, names: Sequence[str]
 ) -> Sequence[ActivityEntry]:
     """Return the events of a page and one more, newest first."""
-    events = tx.events.of_person(uid, at, place, SHOWN + 1, names)
-    ids = {_event_data(each).session_id for each in events} - {""}
-    return _entries(tx, events, {each: tx.sessions.find_by_id(each) for each in ids})
+    events = tx.events.of_person(uid, at, before_id, SHOWN + 1, names)
+    ids = {_event_data(event).session_id for event in events} - {""}
+    return _entries(
+        tx, events, {session_id: tx.sessions.find_by_id(session_id) for session_id in ids}
+    )
 
 
 def _entries(
     tx: Transaction, events: Sequence[EventRecord], sessions: Mapping[str, Session | None]
 ) -> Sequence[ActivityEntry]:
     # The name of a deleted client is not known any more.
-    names = {each: tx.clients.name_of(each) for each in {e.client_id for e in events} if each}
+    names = {
+        client_id: tx.clients.name_of(client_id)
+        for client_id in {e.client_id for e in events}
+        if client_id
+    }
     return [
         ActivityEntry(
             event,

@@ -202,14 +202,14 @@ def lines_of(
     tx: Transaction, scopes: Mapping[str, str], apps: Sequence[ConnectedApp], now: Instant
 ) -> tuple[AppLine, ...]:
     """Return the apps as their users see them; `scopes` are the sentences of the default API."""
-    apis = tx.apis.of_scopes(each.scope for app in apps for each in app.permissions)
+    apis = tx.apis.of_scopes(permission.scope for app in apps for permission in app.permissions)
     return tuple(_line(apis, scopes, app, now) for app in apps)
 
 
 def _line(
     apis: Sequence[Api], scopes: Mapping[str, str], app: ConnectedApp, now: Instant
 ) -> AppLine:
-    permissions = {each.scope: each for each in app.permissions}
+    permissions = {permission.scope: permission for permission in app.permissions}
     lines = [
         _permission(text, app, permissions[text.stored], now)
         for text in described(permissions, apis, scopes)

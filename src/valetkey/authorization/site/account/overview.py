@@ -104,7 +104,7 @@ class AccountOverview(Struct, frozen=True):
             next_step=_next(user, second_factor=summary.second_factor or since is None),
             apps=_to_open(apps),
             lines=tuple(lines),
-            notices=tuple(each for read in self.read_notices for each in read(tx, user, now)),
+            notices=tuple(notice for read in self.read_notices for notice in read(tx, user, now)),
         )
 
 

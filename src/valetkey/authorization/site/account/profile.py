@@ -203,7 +203,9 @@ class ProfilePages(Struct, frozen=True):
             overtaken=overtaken,
             stored=stored,
             editable=_editable(declared),
-            attributes=shown_attributes(user, [each for each in declared if not each.editable]),
+            attributes=shown_attributes(
+                user, [attribute for attribute in declared if not attribute.editable]
+            ),
             picture=picture,
         )
         is_good = wrong is None and picture.fault is None
@@ -212,15 +214,15 @@ class ProfilePages(Struct, frozen=True):
 
 def _languages(offered: Sequence[Language], chosen: str) -> tuple[tuple[str, str], ...]:
     """Return the menu of languages: those of the server, and a stored one it does not offer."""
-    menu = tuple((each.tag, each.name) for each in offered)
+    menu = tuple((language.tag, language.name) for language in offered)
     return menu if not chosen or chosen in dict(menu) else (*menu, (chosen, chosen))
 
 
 def zone_menu(chosen: str) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Return the time zones by region, each with the text of its option; `chosen` is one."""
     zones = _every_zone()
-    known = any(chosen == value for region in zones.values() for value, _ in region)
-    return zones if known or not chosen else {**zones, "": ((chosen, chosen),)}
+    is_listed = any(chosen == value for region in zones.values() for value, _ in region)
+    return zones if is_listed or not chosen else {**zones, "": ((chosen, chosen),)}
 
 
 @cache
@@ -235,7 +237,9 @@ def _every_zone() -> Mapping[str, Sequence[tuple[str, str]]]:
 
 def _editable(declared: Sequence[Attribute]) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (f"{ATTRIBUTE}{each.name}", each.label or each.name) for each in declared if each.editable
+        (f"{ATTRIBUTE}{attribute.name}", attribute.label or attribute.name)
+        for attribute in declared
+        if attribute.editable
     )
 
 

@@ -68,9 +68,9 @@ class SessionPages(Struct, frozen=True):
         return Show(
             SessionsPage(
                 action=SESSIONS,
-                sessions=tuple(_line(each, request) for each in sessions),
+                sessions=tuple(_line(session, request) for session in sessions),
                 ended=await self._is_own(request, ended)
-                and all(each.id != ended for each in sessions),
+                and all(session.id != ended for session in sessions),
                 all_ended=ended == "others" and len(sessions) == 1,
             )
         )
@@ -90,9 +90,11 @@ class SessionPages(Struct, frozen=True):
     async def _sessions(self, request: SignedInRequest) -> Sequence[Session]:
         here, now, idle = request.session, request.now, self.sessions.idle
         seen_after = Instant(now - idle)
-        found = await self.store.scan(lambda tx: tx.sessions.active_of(here.uid, seen_after, now))
-        others = [each for each in found if each.id != here.id]
-        newest = sorted(others, key=lambda each: each.last_seen_at, reverse=True)
+        active_sessions = await self.store.scan(
+            lambda tx: tx.sessions.active_of(here.uid, seen_after, now)
+        )
+        others = [session for session in active_sessions if session.id != here.id]
+        newest = sorted(others, key=lambda session: session.last_seen_at, reverse=True)
         return (here, *newest[:_SHOWN])
 
     async def _is_own(self, request: SignedInRequest, session_id: str) -> bool:

@@ -171,12 +171,12 @@ def administrator_for(
 
     async def requirement(visit: PageVisit) -> AdminRequest:
         browsers, signed_in = visit.browsers, visit.request
-        found = await browsers.signed_in(signed_in, polled=polled)
-        if found is not None and not (
-            found.user.role and permissions_of(found.user.role).allow(permission(signed_in))
+        visitor = await browsers.signed_in(signed_in, polled=polled)
+        if visitor is not None and not (
+            visitor.user.role and permissions_of(visitor.user.role).allow(permission(signed_in))
         ):
             raise page_not_found()
-        request = signed_in_request(visit, found)
+        request = signed_in_request(visit, visitor)
         headers = await _enter(browsers, request, polled=polled)
         to = returns_to(signed_in)
         if to is not None:

@@ -69,8 +69,10 @@ def roles_part(
     changed.
     """
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for each in assigned:
-        groups.setdefault((each.api, each.role, each.api_id), []).append(each.by)
+    for assigned_role in assigned:
+        groups.setdefault((assigned_role.api, assigned_role.role, assigned_role.api_id), []).append(
+            assigned_role.by
+        )
     lines = tuple(
         Line(
             text(api, linked(links, API, api_id)),
@@ -92,7 +94,11 @@ def roles_part(
         )
         for (api, role, api_id), by in groups.items()
     )
-    had = {(each.api_id, each.role) for each in assigned if each.by == own}
+    had = {
+        (assigned_role.api_id, assigned_role.role)
+        for assigned_role in assigned
+        if assigned_role.by == own
+    }
     choices = tuple(
         (f"{api.id} {role}", f"{api.name}: {role}")
         for api in declared

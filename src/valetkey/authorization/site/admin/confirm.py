@@ -248,10 +248,10 @@ class Buttons(Struct, frozen=True):
 
     def confirmed(self, request: Request) -> Confirmed:
         """Return the button that the last segment of the path names. Raises Refused (not found)."""
-        found = self.by_slug.get(request.path.rpartition("/")[2])
-        if found is None:
+        operation_button = self.by_slug.get(request.path.rpartition("/")[2])
+        if operation_button is None:
             raise page_not_found()
-        return found
+        return operation_button
 
     @property
     def requirement(self) -> Requirement[AdminRequest]:
@@ -295,8 +295,12 @@ class Buttons(Struct, frozen=True):
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
         """Return the message after the operation behind this button; `others` are further ones."""
-        found = self.by_slug.get(slug or "")
-        return (others or {}).get(slug or "", "") if found is None else found.button.done
+        operation_button = self.by_slug.get(slug or "")
+        return (
+            (others or {}).get(slug or "", "")
+            if operation_button is None
+            else operation_button.button.done
+        )
 
     def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
         """Return whether the role allows the operation of this button."""

@@ -132,59 +132,59 @@ def input_fields(
     Fields whose value differs from that in `before` are open.
     """
     declared = _declared(kind)
-    found = {
+    fields = {
         name: _field(name, declared[name], *text, values.get(name)) for name, text in words.items()
     }
-    for name, each in found.items():
-        shape, offer = each, offers.get(name, _NOTHING)
+    for name, field in fields.items():
+        shape, offer = field, offers.get(name, _NOTHING)
         names = offer.names
-        if name in choices and each.kind in _CHOSEN:
-            shape = replace(each, kind=_CHOSEN[each.kind])
-        elif each.kind == "list" or name in spaced:
-            lines = each.value.split() if name in spaced else _lines(each.value)
+        if name in choices and field.kind in _CHOSEN:
+            shape = replace(field, kind=_CHOSEN[field.kind])
+        elif field.kind == "list" or name in spaced:
+            lines = field.value.split() if name in spaced else _lines(field.value)
             rows = tuple(replace(_ROW, value=it, named=names.get(it, "")) for it in lines)
             value = "\n".join(lines)
-            shape = replace(each, kind="list", value=value, rows=(*rows, _ROW))
-        elif each.kind == "pairs":
-            pairs = _pairs(each.value)
+            shape = replace(field, kind="list", value=value, rows=(*rows, _ROW))
+        elif field.kind == "pairs":
+            pairs = _pairs(field.value)
             rows = tuple(replace(_ROW, value=it, text=text) for it, text in pairs)
             value = "\n".join(" ".join(pair) for pair in pairs)
-            shape = replace(each, value=value, rows=(*rows, _ROW))
+            shape = replace(field, value=value, rows=(*rows, _ROW))
         elif name in multiline:
-            shape = replace(each, kind="prose", value="\n".join(each.value.splitlines()))
+            shape = replace(field, kind="prose", value="\n".join(field.value.splitlines()))
         elif name in secrets:
             # It is typed unseen, and never shown again.
-            shape = replace(each, kind="secret", value="")
+            shape = replace(field, kind="secret", value="")
         elif name in durations:
-            number, unit = _in_unit(each.value)
-            shape = replace(each, kind="duration", value=number, unit=unit)
-        found[name] = replace(
+            number, unit = _in_unit(field.value)
+            shape = replace(field, kind="duration", value=number, unit=unit)
+        fields[name] = replace(
             shape,
-            choices=choices.get(name, each.choices),
+            choices=choices.get(name, field.choices),
             group=groups.get(name, ""),
             state=states.get(name, ""),
             is_open=name in opened
             or name == grown
-            or (before is not None and _is_changed(declared[name], each.value, before.get(name))),
+            or (before is not None and _is_changed(declared[name], field.value, before.get(name))),
             grown=name == grown,
             options=tuple(offer.options),
-            named=names.get(each.value.strip(), ""),
+            named=names.get(field.value.strip(), ""),
         )
     # The first fault of a field or of a row is told.
     for wrong in reversed(faults):
         name, _, rest = wrong.field.partition("/")
-        name = name if name in found else f"{name}.{rest}"
-        if name in found:
-            found[name] = _at_fault(found[name], wrong, rest)
-    return _within_limit(tuple(found.values()))
+        name = name if name in fields else f"{name}.{rest}"
+        if name in fields:
+            fields[name] = _at_fault(fields[name], wrong, rest)
+    return _within_limit(tuple(fields.values()))
 
 
-def _at_fault(field: InputField, error: MetadataError, place: str) -> InputField:
-    """Return the field with this fault, in its row if `place` is the number of one."""
-    rows, number = field.rows, int(place) if place.isdecimal() and len(place) < _MOST_DIGITS else -1
+def _at_fault(field: InputField, error: MetadataError, key: str) -> InputField:
+    """Return the field with this fault, in its row if `key` is the number of one."""
+    rows, number = field.rows, int(key) if key.isdecimal() and len(key) < _MOST_DIGITS else -1
     if field.kind == "pairs":
-        # The place of an entry is its name; the number of its row if it could not be read.
-        number = next((n for n, row in enumerate(rows[:-1]) if row.value == place), number)
+        # The key of an entry is its name; the number of its row if it could not be read.
+        number = next((n for n, row in enumerate(rows[:-1]) if row.value == key), number)
     if 0 <= number < len(rows) - 1:
         wrong = _at_fault(rows[number], error, "")
         return replace(field, rows=(*rows[:number], wrong, *rows[number + 1 :]), faulty=True)
@@ -204,9 +204,9 @@ def field_at_fault(error: MetadataError) -> InputField:
 
 def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
     # A row of pairs has two fields.
-    while sum(len(each.rows) * (1 + (each.kind == "pairs")) for each in fields) > MOST_ROWS:
-        longest = max(fields, key=lambda each: len(each.rows))
-        wrong = next((each for each in longest.rows if each.faulty), longest)
+    while sum(len(field.rows) * (1 + (field.kind == "pairs")) for field in fields) > MOST_ROWS:
+        longest = max(fields, key=lambda field: len(field.rows))
+        wrong = next((row for row in longest.rows if row.faulty), longest)
         lines = replace(
             longest,
             kind="lines",
@@ -216,7 +216,7 @@ def _within_limit(fields: tuple[InputField, ...]) -> tuple[InputField, ...]:
             sentence=wrong.sentence,
             must=wrong.must,
         )
-        fields = tuple(lines if each is longest else each for each in fields)
+        fields = tuple(lines if field is longest else field for field in fields)
     return fields
 
 
@@ -231,16 +231,16 @@ def grown_list(form: Form) -> str | None:
 
 def entries(form: Form, name: str) -> Sequence[str]:
     """Return the entries of a list in the form, without the one that a button removes."""
-    place = (form.get("remove") or "").removeprefix(f"{name}/")
+    number = (form.get("remove") or "").removeprefix(f"{name}/")
     typed_in = _typed_in(form, name).split("\n")
-    if place.isdecimal() and len(place) < _MOST_DIGITS and int(place) < len(typed_in):
-        del typed_in[int(place)]
+    if number.isdecimal() and len(number) < _MOST_DIGITS and int(number) < len(typed_in):
+        del typed_in[int(number)]
     return [line.strip(" ") for line in typed_in if line.strip()]
 
 
 def _typed_in(form: Form, name: str) -> str:
     """Return the entries of a list in the form as lines; those of pairs with a tab between."""
-    lines = [line for each in form.all(name) for line in each.splitlines() or ("",)]
+    lines = [line for text in form.all(name) for line in text.splitlines() or ("",)]
     if texts := form.all(_text_of(name)):
         lines = ["\t".join(pair).strip(" ") for pair in zip_longest(lines, texts, fillvalue="")]
     return "\n".join(lines)
@@ -326,7 +326,7 @@ def as_text(value: object) -> str:
         case dict():
             return "\n".join(f"{name} {text}" for name, text in value.items())  # pyright: ignore[reportUnknownVariableType]
         case list():
-            return "\n".join(str(each) for each in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return "\n".join(str(item) for item in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case _:
             return str(value)
 
@@ -334,29 +334,31 @@ def as_text(value: object) -> str:
 def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
     """Return the input with these texts of its fields. Raises InvalidInput with all that fail."""
     faults = list[MetadataError]()
-    types = {each.name: each.type for each in msgspec.structs.fields(kind)}
-    given: dict[str, object] = {}
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    values: dict[str, object] = {}
     parts: dict[str, dict[str, object]] = {}
-    for name, each in _declared(kind).items():
+    for name, field in _declared(kind).items():
         if name not in words:
             continue
         whole, _, part = name.rpartition(".")
         try:
-            value = _value(name, _plain(each.type), texts[name], nullable=_is_nullable(each.type))
+            value = _value(name, _plain(field.type), texts[name], nullable=_is_nullable(field.type))
             if whole:
                 # Checked with its siblings, but the fault is about this field.
                 msgspec.convert({part: value}, type=types[whole])
                 parts.setdefault(whole, {})[part] = value
             else:
-                given[each.name] = msgspec.convert(value, type=types[each.name])
+                values[field.name] = msgspec.convert(value, type=types[field.name])
         except InvalidInput as invalid:
             faults += invalid.faults
         except (ValueError, msgspec.ValidationError):
-            faults += _unread(name, texts[name], types[each.name] if not whole else str)
+            faults += _unread(name, texts[name], types[field.name] if not whole else str)
     if faults:
         raise InvalidInput(faults)
-    given |= {whole: msgspec.convert(each, type=types[whole]) for whole, each in parts.items()}
-    return kind(**given)
+    values |= {
+        whole: msgspec.convert(members, type=types[whole]) for whole, members in parts.items()
+    }
+    return kind(**values)
 
 
 def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
@@ -369,14 +371,14 @@ def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
         entries = [[line] for line in _lines(text)]
     elif isinstance(declared, inspect.DictType) and not _is_json(declared):
         entries = [dict([pair]) for pair in _pairs(text)]
-    found = list[MetadataError]()
+    faults = list[MetadataError]()
     for number, entry in enumerate(entries):
         try:
             msgspec.convert(entry, type=kind)
         except msgspec.ValidationError:
-            found.append(MetadataError(f"{name}/{number}", ""))
+            faults.append(MetadataError(f"{name}/{number}", ""))
     # Without an entry that fails by itself, there are too many.
-    return found or [_out_of_bounds(name, text, declared)]
+    return faults or [_out_of_bounds(name, text, declared)]
 
 
 _LIFETIMES = {86_400: "lifetime.day", 31_536_000: "lifetime.year", 315_360_000: "lifetime.decade"}
@@ -406,30 +408,30 @@ def json_value(field: str, text: str) -> object:
         return read_json(text.encode())
     except Refused as refused:
         check = refused.refusal.check
-        known = check in FAULTS
-        wrong = fault(field, check, most=DEPTH) if known else input_fault(field, "text.json")
+        has_text = check in FAULTS
+        wrong = fault(field, check, most=DEPTH) if has_text else input_fault(field, "text.json")
         raise InvalidInput([wrong]) from None
 
 
 @cache
 def _declared(kind: type[msgspec.Struct]) -> Mapping[str, inspect.Field]:
     """Return the fields by name, those of a field that is an object itself as `field.part`."""
-    found: dict[str, inspect.Field] = {}
+    fields: dict[str, inspect.Field] = {}
     info = inspect.type_info(kind)
-    for each in info.fields if isinstance(info, inspect.StructType) else ():
-        declared = _plain(each.type)
+    for field in info.fields if isinstance(info, inspect.StructType) else ():
+        declared = _plain(field.type)
         if isinstance(declared, inspect.StructType):
-            found |= {f"{each.encode_name}.{part.encode_name}": part for part in declared.fields}
+            fields |= {f"{field.encode_name}.{part.encode_name}": part for part in declared.fields}
         else:
-            found[each.encode_name] = each
-    return found
+            fields[field.encode_name] = field
+    return fields
 
 
 def _is_nullable(declared: inspect.Type) -> bool:
     if isinstance(declared, inspect.Metadata):
         return _is_nullable(declared.type)
     types = declared.types if isinstance(declared, inspect.UnionType) else ()
-    return any(isinstance(each, inspect.NoneType) for each in types)
+    return any(isinstance(kind, inspect.NoneType) for kind in types)
 
 
 def _plain(declared: inspect.Type) -> inspect.Type:
@@ -451,7 +453,7 @@ def _field(name: str, field: inspect.Field, label: str, hint: str, value: str | 
         kind=_kind(declared),
         value=_default(field) if value is None else value,
         required=field.required,
-        choices=tuple((str(each.value), str(each.value)) for each in enum),
+        choices=tuple((str(choice.value), str(choice.value)) for choice in enum),
     )
 
 

@@ -94,8 +94,8 @@ class InputFormPage(FormContext, frozen=True, kw_only=True):
     @property
     def scripts(self) -> tuple[str, ...]:
         """The scripts that its fields and facts need."""
-        kinds: set[str] = {each.kind for each in self.fields}
-        kinds |= {part.kind for each in self.facts for part in each.values}
+        kinds: set[str] = {field.kind for field in self.fields}
+        kinds |= {part.kind for fact in self.facts for part in fact.values}
         needs = {
             "copy.js": {"copy"},
             "filter.js": {"several"},
@@ -236,7 +236,7 @@ class FormFields(FieldOptions, frozen=True):
             offers=offers,
         )
         context = {name: getattr(subject, name) for name in FormContext.__struct_fields__}
-        is_elsewhere = faults and not problem and not any(each.faulty for each in fields)
+        is_elsewhere = faults and not problem and not any(field.faulty for field in fields)
         page = InputFormPage(
             **context,
             action=request.request.path,

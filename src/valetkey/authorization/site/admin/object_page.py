@@ -123,9 +123,9 @@ def activity_about(
     tx: Transaction, subject: str, now: Instant, kinds: Mapping[str, type[Event]]
 ) -> RecentEvents:
     """Return the latest events about an object, `KIND:ID`, and the page of all."""
-    found = tx.event_search.page(EventFilter(subject=subject), END, _EVENTS)
+    events = tx.event_search.page(EventFilter(subject=subject), END, _EVENTS)
     url = with_query(ADDRESSES["admin_events"], {"subject": subject})
-    return RecentEvents(rows_of(found, names_in(tx, found), now, kinds), url)
+    return RecentEvents(rows_of(events, names_in(tx, events), now, kinds), url)
 
 
 async def read_activity(services: Services, request: AdminRequest, subject: str) -> RecentEvents:

@@ -237,9 +237,11 @@ class ListDeclaration(Struct, frozen=True):
     def read(self, request: AdminRequest) -> Asked:
         """Read the address. Unknown values of filters and orders are ignored."""
         query = read_query(request.request.query, opaque=("q",))
-        parameters = {each.name: query.get(each.name) or "" for each in self._choices}
-        known = {each.name: dict(each.options) for each in self._choices}
-        chosen = {name: value if value in known[name] else "" for name, value in parameters.items()}
+        parameters = {choice.name: query.get(choice.name) or "" for choice in self._choices}
+        options = {choice.name: dict(choice.options) for choice in self._choices}
+        chosen = {
+            name: value if value in options[name] else "" for name, value in parameters.items()
+        }
         default = self.orders[0][0] if self.orders else ""
         if chosen.get("sort") == default:
             chosen["sort"] = ""

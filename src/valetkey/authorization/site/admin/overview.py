@@ -138,16 +138,16 @@ class ConsoleOverview(Struct, frozen=True):
             ranges=ranges(ADMIN, chosen, RANGES),
             **_charts(done),
             findings=tuple(
-                finding_line(each, request.permissions, now) for each in inspection.findings
+                finding_line(finding, request.permissions, now) for finding in inspection.findings
             ),
-            states=tuple(part_line(each, now) for each in inspection.states),
+            states=tuple(part_line(state, now) for state in inspection.states),
             latest=latest,
         )
         return Show(page)
 
     def _latest(self, tx: Transaction, request: AdminRequest) -> Sequence[EventRow]:
-        found = audit.page(tx, request.actor, EventFilter(), END, _LATEST)
-        return rows_of(found, names_in(tx, found), request.now, self.kinds)
+        events = audit.page(tx, request.actor, EventFilter(), END, _LATEST)
+        return rows_of(events, names_in(tx, events), request.now, self.kinds)
 
 
 def finding_line(finding: Finding, permissions: ActorPermissions, now: Instant) -> ConditionLine:
@@ -172,13 +172,16 @@ def finding_line(finding: Finding, permissions: ActorPermissions, now: Instant) 
 def part_line(state: PartState, now: Instant) -> PartLine:
     """Return the state as the page shows it: what was found, problems only by their number."""
     problems = state.problems
-    good = [each for each in state.findings if each.level is Level.OK]
+    good = [finding for finding in state.findings if finding.level is Level.OK]
     return PartLine(
         state.name,
-        [Sentence(each.condition.text, each.values, _times(each, now)) for each in good],
+        [
+            Sentence(finding.condition.text, finding.values, _times(finding, now))
+            for finding in good
+        ],
         len(problems),
-        any(each.level is Level.ERROR for each in problems),
-        any(each.condition.is_neutral for each in good),
+        any(finding.level is Level.ERROR for finding in problems),
+        any(finding.condition.is_neutral for finding in good),
     )
 
 
@@ -192,9 +195,9 @@ def _charts(done: ActivityCounts) -> Mapping[str, Chart]:
         "failed": done.failed_sign_ins,
         "tokens": done.tokens,
         "errors": done.errors,
-        "responses": [each.answers for each in done.responses],
-        "failures": [each.failures for each in done.responses],
-        "slowest": [each.most for each in done.responses],
+        "responses": [responses.answers for responses in done.responses],
+        "failures": [responses.failures for responses in done.responses],
+        "slowest": [responses.most for responses in done.responses],
     }
     return {name: Chart(done.labels, values) for name, values in numbers.items()}
 

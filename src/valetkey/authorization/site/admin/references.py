@@ -61,16 +61,16 @@ async def offered(
     """Return what these fields offer; `texts` are their values, one in a line."""
 
     def read(tx: Transaction) -> Mapping[str, Offered]:
-        found: dict[str, Offered] = {}
+        offers: dict[str, Offered] = {}
         for name, reference in references.items():
             options = reference.offered(tx)[:MOST_OFFERED]
             names = dict(options)
             for line in _lines(texts.get(name, ""))[:MOST_OFFERED]:
                 if line not in names:
                     names |= dict(reference.candidates(tx, line))
-            words = tuple((each, "") for each in reference.also if each)
-            found[name] = Offered((*words, *options), names)
-        return found
+            words = tuple((word, "") for word in reference.also if word)
+            offers[name] = Offered((*words, *options), names)
+        return offers
 
     return await store.scan(read) if references else {}
 
@@ -90,11 +90,11 @@ async def resolved(
                 continue
             had, meant = set(_lines(kept.get(name, ""))), list[str]()
             for number, line in enumerate(_lines(texts[name])):
-                found = () if line in had else reference.candidates(tx, line)
-                if line not in had and len(found) != 1:
-                    code = f"{reference.kind}.{'ambiguous' if found else 'unknown'}"
+                candidates = () if line in had else reference.candidates(tx, line)
+                if line not in had and len(candidates) != 1:
+                    code = f"{reference.kind}.{'ambiguous' if candidates else 'unknown'}"
                     faults.append(input_fault(f"{name}/{number}", code))
-                meant.append(found[0][0] if len(found) == 1 else line)
+                meant.append(candidates[0][0] if len(candidates) == 1 else line)
             values[name] = "\n".join(meant)
         return values, faults
 
@@ -106,13 +106,13 @@ def users_offered(tx: Transaction) -> tuple[Named, ...]:
 
     For callers that have checked the permission to view users.
     """
-    found = (each for each in tx.users.page(0, _MOST_USERS) if not is_gone(each))
-    return tuple((each.username, each.name or each.email) for each in found)
+    users = (user for user in tx.users.page(0, _MOST_USERS) if not is_gone(user))
+    return tuple((user.username, user.name or user.email) for user in users)
 
 
 def suggestions(values: Callable[[], Iterable[str]]) -> Reference:
     """Return the reference of a field whose values are known; the operation judges them."""
-    return Reference(lambda _: tuple((each, "") for each in values()))
+    return Reference(lambda _: tuple((value, "") for value in values()))
 
 
 def _lines(text: str) -> Sequence[str]:
@@ -121,7 +121,7 @@ def _lines(text: str) -> Sequence[str]:
 
 def _apps(tx: Transaction) -> Sequence[Named]:
     lines = tx.client_search.page(ClientFilter(), END, MOST_OFFERED).lines
-    return [(each.id, each.name) for each in lines]
+    return [(line.id, line.name) for line in lines]
 
 
 def _app(tx: Transaction, text: str) -> Sequence[Named]:
@@ -130,7 +130,7 @@ def _app(tx: Transaction, text: str) -> Sequence[Named]:
     if client is not None and not tx.client_search.is_gone(text):
         return ((client.id, client.name),)
     lines = tx.client_search.page(ClientFilter(text), END, MOST_OFFERED).lines
-    return [(each.id, each.name) for each in lines if fold(each.name) == fold(text)]
+    return [(line.id, line.name) for line in lines if fold(line.name) == fold(text)]
 
 
 def _group(tx: Transaction, text: str) -> Sequence[Named]:
@@ -143,7 +143,11 @@ def _api(tx: Transaction, text: str) -> Sequence[Named]:
     if api is not None:
         return ((api.identifier, api.name),)
     listed = tx.apis.page("", _APIS_LOOKED_AT)
-    return [(each.identifier, each.name) for each in listed if fold(each.name) == fold(text)]
+    return [
+        (listed_api.identifier, listed_api.name)
+        for listed_api in listed
+        if fold(listed_api.name) == fold(text)
+    ]
 
 
 APPS = Reference(_apps, _app, "app")
@@ -153,7 +157,7 @@ ANY_APP = Reference(_apps, _app, "app", ("any",))
 """Apps, or the word any."""
 
 GROUPS = Reference(
-    lambda tx: [(each.name, each.description) for each in tx.groups.list("", MOST_OFFERED)],
+    lambda tx: [(group.name, group.description) for group in tx.groups.list("", MOST_OFFERED)],
     _group,
     "group",
 )
@@ -163,7 +167,7 @@ GROUPS = Reference(
 def apis(default: str) -> Reference:
     """Return the reference of APIs; `default` is the identifier of the server's own."""
     return Reference(
-        lambda tx: [(each.identifier, each.name) for each in tx.apis.page("", MOST_OFFERED)],
+        lambda tx: [(api.identifier, api.name) for api in tx.apis.page("", MOST_OFFERED)],
         _api,
         "api",
         (default,),

@@ -83,7 +83,10 @@ def saved_part(
     return SavedPart(
         list_name,
         urlencode({name: value for name, value in parameters.items() if value}),
-        tuple(SavedLine(each.name, f"{address}?{each.query}") for each in saved),
+        tuple(
+            SavedLine(saved_filter.name, f"{address}?{saved_filter.query}")
+            for saved_filter in saved
+        ),
     )
 
 
@@ -103,9 +106,9 @@ class SavedFilterForms(Struct, frozen=True):
         if list_name not in LISTS or form.get("do") not in {"save", "delete"}:
             raise page_not_found()
         address, parameters = LISTS[list_name]
-        given = read_query((form.get("query") or "")[:_LONGEST], opaque=("q",))
-        values = {each: given.get(each) or "" for each in parameters}
-        query = urlencode({each: value for each, value in values.items() if value})
+        form_query = read_query((form.get("query") or "")[:_LONGEST], opaque=("q",))
+        values = {parameter: form_query.get(parameter) or "" for parameter in parameters}
+        query = urlencode({parameter: value for parameter, value in values.items() if value})
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,

@@ -78,9 +78,9 @@ class Selection(Struct, frozen=True):
     def offers(self, permissions: ActorPermissions) -> tuple[tuple[str, str], ...]:
         """Return title and address of the operations that the role allows."""
         return tuple(
-            (each.button.title, f"{self.path}/{slug}")
-            for slug, each in self.buttons.by_slug.items()
-            if permissions.allow(each.operation.permission)
+            (confirmed.button.title, f"{self.path}/{slug}")
+            for slug, confirmed in self.buttons.by_slug.items()
+            if permissions.allow(confirmed.operation.permission)
         )
 
 
@@ -120,8 +120,8 @@ class SelectedPages(Struct, frozen=True):
             return Show(page)
         if page.confirms and (form.get("confirmation") or "").strip() != page.confirms:
             return Show(replace(page, fault=MISMATCH), _BAD_REQUEST)
-        results = [await self._run(request, confirmed, each) for each in selected]
-        failed = sum(bool(each.fault) for each in results)
+        results = [await self._run(request, confirmed, entry) for entry in selected]
+        failed = sum(bool(result.fault) for result in results)
         return Show(replace(page, entries=tuple(results), is_done=True, failed=failed))
 
     async def _run(

@@ -239,10 +239,10 @@ class ErrorIndexPage(Struct, frozen=True):
 def explanation_of(code: str, reference: str = "") -> ErrorExplanationPage | None:
     """Return the page of an error code in a URL; None for an unknown one."""
     try:
-        known = ErrorCode(code)
+        error_code = ErrorCode(code)
     except ValueError:
         return None
-    return ErrorExplanationPage(known, known.status, TEXTS[known], reference)
+    return ErrorExplanationPage(error_code, error_code.status, TEXTS[error_code], reference)
 
 
 def error_index() -> ErrorIndexPage:
@@ -269,8 +269,8 @@ class ErrorPages(Struct, frozen=True):
 
     async def explanation(self, request: VisitorRequest) -> Outcome:
         """Explain one code. With the reference of a refusal, link to its details."""
-        given = request.query.get("reference") or ""
-        page = explanation_of(request.arguments["code"], plain_reference(given))
+        reference = request.query.get("reference") or ""
+        page = explanation_of(request.arguments["code"], plain_reference(reference))
         if page is None:
             raise Refused.because(
                 ErrorCode.NOT_FOUND, "this error code does not exist", "errors.code"

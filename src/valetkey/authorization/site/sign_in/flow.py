@@ -233,10 +233,12 @@ class SignInFlow(Struct, frozen=True):
     ) -> SeeOther:
         """Redirect to the target with the cookies of the new session."""
         cookies = self.server.cookies
-        known = self.server.known_browser(request).with_account(entered.uid, self.server.random)
+        known_browser = self.server.known_browser(request).with_account(
+            entered.uid, self.server.random
+        )
         headers: Pairs = (
             *cookies.begin(fresh.session.cookie, entered.session_id),
-            cookies.known_browser.set(known, FAMILIAR),
+            cookies.known_browser.set(known_browser, FAMILIAR),
         )
         if cookies.step.read(request):
             headers = (*headers, cookies.step.drop())

@@ -169,10 +169,10 @@ class SecondFactor(Struct, frozen=True):
                 has_recovery=tx.credentials.recovery_codes_of(user.uid).left > 0,
             )
 
-        found = await flow.server.store.read(read_state)
-        if found is None:
+        step_request = await flow.server.store.read(read_state)
+        if step_request is None:
             raise Interrupt(flow.again(target).response)
-        return found
+        return step_request
 
     def _page(self, request: StepRequest, wrong: str = "", wait: int = 0) -> Show:
         factors, target, step = self.flow.factors, request.target, request.step

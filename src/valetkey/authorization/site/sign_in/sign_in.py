@@ -141,16 +141,16 @@ class SignInPages(Struct, frozen=True):
         looked = await flow.factors.find_passkey(store, credential, PURPOSE, bound, now)
         if looked is None:
             return self._page(request, "", _NO_PASSKEY)
-        found, fresh = looked, flow.fresh(came)
+        assertion, fresh = looked, flow.fresh(came)
 
         def verify_passkey(tx: Transaction) -> SignInComplete | None:
-            user = tx.users.find_to_change(found.passkey.uid)
+            user = tx.users.find_to_change(assertion.passkey.uid)
             if user is None:
                 return None
             if user.disabled_at is not None:
                 tx.events.add(SignInFailed(user.uid, "passkey", "account_disabled"), now)
                 return None
-            proof = flow.factors.prove_by_passkey(tx, found, now)
+            proof = flow.factors.prove_by_passkey(tx, assertion, now)
             if isinstance(proof, VerificationFailed):
                 tx.events.add(SignInFailed(user.uid, "passkey", "passkey_refused"), now)
                 return None

@@ -54,14 +54,14 @@ from valetkey.web.exchange import Pairs, Request
 
 def require_still_signed_in(tx: Transaction, browsers: Browsers, request: SignedInRequest) -> User:
     """Return the user within the transaction. Refused (forbidden) if the session has ended."""
-    found = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
-    if found is None or found.user.uid != request.user.uid:
+    signed_in = find_still_signed_in(tx, request.session.id, browsers.sessions, request.now)
+    if signed_in is None or signed_in.user.uid != request.user.uid:
         raise Refused.because(
             ErrorCode.FORBIDDEN,
             "you have been signed out; sign in and try again",
             "account.signed_out",
         )
-    return found.user
+    return signed_in.user
 
 
 class RecentProof(Struct, frozen=True):

@@ -168,22 +168,22 @@ class Security(Struct, frozen=True):
         authenticator = tx.credentials.authenticator_of(uid)
         passkeys = tuple(
             PasskeyLine(
-                id=each.id,
-                name=each.name,
-                synced=each.synced,
-                since=When(each.created_at, now),
-                last_used=None if each.last_used_at is None else When(each.last_used_at, now),
+                id=passkey.id,
+                name=passkey.name,
+                synced=passkey.synced,
+                since=When(passkey.created_at, now),
+                last_used=None if passkey.last_used_at is None else When(passkey.last_used_at, now),
             )
-            for each in tx.credentials.passkeys_of(uid)
+            for passkey in tx.credentials.passkeys_of(uid)
         )
         devices = tuple(
             DeviceLine(
-                each.id,
-                *browser_of(each.user_agent),
-                When(each.changed_at, now),
-                here=each.id == here,
+                device.id,
+                *browser_of(device.user_agent),
+                When(device.changed_at, now),
+                here=device.id == here,
             )
-            for each in tx.devices.of_user(uid, now)
+            for device in tx.devices.of_user(uid, now)
         )
         return SecurityPage(
             devices_action=DEVICES,

@@ -214,10 +214,10 @@ class PasskeyPages(Struct, frozen=True):
     async def _find(self, request: SignedInRequest) -> Passkey:
         passkey_id, uid = request.request.arguments["id"], request.user.uid
         passkeys = await self.store.read(lambda tx: tx.credentials.passkeys_of(uid))
-        found = next((each for each in passkeys if each.id == passkey_id), None)
-        if found is None:
+        passkey = next((passkey for passkey in passkeys if passkey.id == passkey_id), None)
+        if passkey is None:
             raise not_found("passkey")
-        return found
+        return passkey
 
     async def _new(
         self,

@@ -179,7 +179,7 @@ APP_STATES = {
 }
 """What the header of a closed section says of a value; of lists from two entries on."""
 
-_FIELDS = {each.name: each for each in fields_of(Editor.ADMINISTRATOR)}
+_FIELDS = {field.name: field for field in fields_of(Editor.ADMINISTRATOR)}
 
 
 def _words(field: Field) -> tuple[str, str]:
@@ -193,13 +193,13 @@ APP_GROUPS = {**_PLACED, **{name: _DETAILS for name in _FIELDS if name not in _P
 APP_WORDS: Words = {name: _words(_FIELDS[name]) for name in APP_GROUPS}
 
 _OF_DEVELOPERS = (*fields_of(Editor.DEVELOPER), FIELDS["grant_types"])
-_names = {each.name for each in _OF_DEVELOPERS}
+_names = {field.name for field in _OF_DEVELOPERS}
 DEVELOPER_WORDS: Words = {name: words for name, words in APP_WORDS.items() if name in _names}
 """The fields that developers can change."""
 
 DeveloperChange = msgspec.defstruct(
     "DeveloperChange",
-    [(each.name, value_type(each) | UnsetType, UNSET) for each in _OF_DEVELOPERS],
+    [(field.name, value_type(field) | UnsetType, UNSET) for field in _OF_DEVELOPERS],
     namespace={"__doc__": "Changes of an app by a developer, unchecked; omitted fields stay."},
     frozen=True,
 )
@@ -272,30 +272,32 @@ class AppFields(Struct, frozen=True):
         return self.rules.edited(before, values, _texts(grants) or ())
 
     def _choices(self, app: ClientMetadata, kind: AppKind) -> Mapping[str, Choices]:
-        known = self.rules.registrar.rules.grant_types
+        grant_types = self.rules.registrar.rules.grant_types
         names = self._developer_grants(app, kind) if self.for_developers else self._grants(app)
-        grants = tuple((it, (known[it].label if it in known else "") or it) for it in names)
+        grants = tuple(
+            (it, (grant_types[it].label if it in grant_types else "") or it) for it in names
+        )
         scopes = {*self.scopes, *app.scopes}
         boxes = {"scopes": tuple(self._boxes(app))} if len(scopes) <= _MOST_BOXES else {}
         return {"grant_types": grants, **boxes}
 
     def _developer_grants(self, app: ClientMetadata, kind: AppKind) -> Sequence[str]:
-        known, allowed = self.rules.registrar.rules.grant_types, set(self.rules.grant_types)
+        grant_types, allowed = self.rules.registrar.rules.grant_types, set(self.rules.grant_types)
         return (
             *(
                 name
                 for name in self.rules.options
                 if name in {*allowed, *app.grant_types}
                 and name != GrantTypeName.AUTHORIZATION_CODE
-                and (kind is AppKind.SERVER or not known[name].needs_secret)
+                and (kind is AppKind.SERVER or not grant_types[name].needs_secret)
             ),
             *(name for name in DISCOURAGED if name in app.grant_types),
         )
 
     def _grants(self, app: ClientMetadata) -> Sequence[str]:
         # The legacy ones are enabled by an operation of their own.
-        known, had = self.rules.registrar.rules.grant_types, app.grant_types
-        names = [name for name in known if name not in DISCOURAGED or name in had]
+        grant_types, had = self.rules.registrar.rules.grant_types, app.grant_types
+        names = [name for name in grant_types if name not in DISCOURAGED or name in had]
         return (*names, *sorted(set(had) - set(names)))
 
     def _boxes(self, app: ClientMetadata) -> Iterator[tuple[str, str]]:
@@ -329,7 +331,7 @@ def _text(value: object) -> str:
 
 
 def _texts(values: object) -> Sequence[str] | None:
-    return tuple(str(each) for each in values) if isinstance(values, tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return tuple(str(value) for value in values) if isinstance(values, tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 _VERSION = re.compile(rf"[0-9a-f]{{8}}(?:\.[0-9a-f]{{8}}){{{len(_OF_DEVELOPERS) - 1}}}")

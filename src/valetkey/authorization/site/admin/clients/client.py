@@ -157,7 +157,7 @@ class ClientPages(Struct, frozen=True):
             return _ClientState(
                 held,
                 {uid: user.username for uid, user in users if user is not None},
-                [each.name for each in offered if each.name not in had],
+                [group.name for group in offered if group.name not in had],
                 rows_of(events, names_in(tx, events), now, self.services.kinds),
                 users_offered(tx) if request.permissions.allow(Permission.CLIENTS) else (),
             )
@@ -183,9 +183,9 @@ class ClientPages(Struct, frozen=True):
     def _page(self, seen: "_ClientState", request: AdminRequest) -> ObjectPage:
         held, client, now = seen.held, seen.held.client, request.now
         may = request.permissions.allow(Permission.CLIENTS) and client.id != RESOURCE_SERVER
-        done, place = request.query.get("done") or "", client_address(client.id)
+        done, address = request.query.get("done") or "", client_address(client.id)
         links = [
-            *((("edit", translatable("Edit app"), f"{place}/edit"),) if may else ()),
+            *((("edit", translatable("Edit app"), f"{address}/edit"),) if may else ()),
             *(link.to(client.id) for link in self.links if link.path == "/clients/{client_id}"),
         ]
         return ObjectPage(
@@ -196,7 +196,7 @@ class ClientPages(Struct, frozen=True):
                 disabled=client.disabled_at is not None,
                 verified=client.verified_at is not None,
                 self_registered=client.self_registered,
-                legacy=any(client.may_use(each) for each in DISCOURAGED),
+                legacy=any(client.may_use(grant_type) for grant_type in DISCOURAGED),
             ),
             notes=tuple(_notes(held)),
             description=client.description,
@@ -209,14 +209,14 @@ class ClientPages(Struct, frozen=True):
             details=tuple(_details(client)),
             links=tuple(links),
             actions=tuple(
-                each
-                for each in (_BUTTONS.offers(client, request.permissions, place) if may else ())
-                if each.slug not in {"secret", "remove-owner", "remove-group", "end-secret"}
+                offer
+                for offer in (_BUTTONS.offers(client, request.permissions, address) if may else ())
+                if offer.slug not in {"secret", "remove-owner", "remove-group", "end-secret"}
             ),
             related=(
-                _secrets(client, f"{place}/end-secret" if may else "", now),
-                _groups(client, seen.groups, place, done, may=may),
-                _team(seen, place, done, may=may),
+                _secrets(client, f"{address}/end-secret" if may else "", now),
+                _groups(client, seen.groups, address, done, may=may),
+                _team(seen, address, done, may=may),
             ),
             activity=RecentEvents(seen.events, with_query(EVENTS, {"client": client.id})),
         )
@@ -257,7 +257,7 @@ class ClientPages(Struct, frozen=True):
             facts += [names.get(uid, ""), f"user ID {uid}"]
         elif carries is not None:
             subject = form.get(carries[0]) or ""
-            if all(each.id != subject for each in client.live_secrets(request.now)):
+            if all(secret.id != subject for secret in client.live_secrets(request.now)):
                 raise page_not_found()
             facts.append(subject)
         return Subject(
@@ -351,8 +351,8 @@ def _facts(client: Client, now: Instant) -> Iterator[Fact]:
     yield Fact(translatable("Runs"), (words(TYPES[client.type.value], client.type.value),))
     if method is not None:
         yield Fact(translatable("Authentication"), (words(method.label, method.name),))
-    yield Fact(translatable("Redirect URIs"), tuple(code(each) for each in client.redirect_uris))
-    yield Fact(translatable("Permissions"), tuple(code(each) for each in sorted(client.scope)))
+    yield Fact(translatable("Redirect URIs"), tuple(code(uri) for uri in client.redirect_uris))
+    yield Fact(translatable("Permissions"), tuple(code(scope) for scope in sorted(client.scope)))
     if client.access_token_lifetime is None:
         lifetime = words(translatable("As set for the server"))
     else:
@@ -404,7 +404,7 @@ def _details(client: Client) -> Iterator[Fact]:
         if field.name in _SHOWN_ABOVE or plain or value in ("", (), None):
             continue
         if kind in LISTS:
-            yield Fact(label, tuple(code(each) for each in value))
+            yield Fact(label, tuple(code(item) for item in value))
         elif kind is FieldType.FLAG:
             yield Fact(label, (words(translatable("yes") if value else translatable("no")),))
         elif field.name == "default_max_age":
@@ -443,15 +443,17 @@ def _secrets(client: Client, end_url: str, now: Instant) -> Related:
     )
 
 
-def _groups(client: Client, groups: Sequence[str], place: str, typed: str, *, may: bool) -> Related:
+def _groups(
+    client: Client, groups: Sequence[str], address: str, typed: str, *, may: bool
+) -> Related:
     had, many = client.openid.required_groups, len(groups) > _OFFERED
     adder = Adder(
-        f"{place}/groups",
+        f"{address}/groups",
         "give",
         "group",
         translatable("Give access to a group"),
         translatable("The name of a group.") if many else "",
-        () if many else tuple((each, each) for each in groups),
+        () if many else tuple((name, name) for name in groups),
         fault=translatable("Group not found.") if typed == "no-group" else "",
         warning=""
         if had
@@ -464,7 +466,7 @@ def _groups(client: Client, groups: Sequence[str], place: str, typed: str, *, ma
             Line(
                 text(name, f"{ADDRESSES['admin_groups']}/{quote(name, safe='')}"),
                 act=LineButton(
-                    with_query(f"{place}/remove-group", {"group": name}),
+                    with_query(f"{address}/remove-group", {"group": name}),
                     translatable("Remove"),
                     translatable("Remove %(name)s"),
                     name,
@@ -479,9 +481,9 @@ def _groups(client: Client, groups: Sequence[str], place: str, typed: str, *, ma
     )
 
 
-def _team(seen: _ClientState, place: str, typed: str, *, may: bool) -> Related:
+def _team(seen: _ClientState, address: str, typed: str, *, may: bool) -> Related:
     adder = Adder(
-        f"{place}/owners",
+        f"{address}/owners",
         "add",
         "person",
         translatable("Add an owner"),
@@ -492,19 +494,19 @@ def _team(seen: _ClientState, place: str, typed: str, *, may: bool) -> Related:
     return Related(
         "team",
         translatable("Team"),
-        tuple(_member(one, seen.names, place, may=may) for one in seen.held.team),
+        tuple(_member(one, seen.names, address, may=may) for one in seen.held.team),
         translatable("No team: the app was registered by the operator, or registered itself."),
         adder=adder if may else None,
     )
 
 
-def _member(one: Membership, names: dict[int, str], place: str, *, may: bool) -> Line:
+def _member(one: Membership, names: dict[int, str], address: str, *, may: bool) -> Line:
     name = names.get(one.uid, str(one.uid))
     return Line(
         text(name, user_address(one.uid)),
         (badge(translatable("Owner") if one.owns else translatable("Member")),),
         act=LineButton(
-            with_query(f"{place}/remove-owner", {"uid": str(one.uid)}),
+            with_query(f"{address}/remove-owner", {"uid": str(one.uid)}),
             translatable("Remove"),
             translatable("Remove %(name)s"),
             name,

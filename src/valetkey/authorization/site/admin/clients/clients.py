@@ -91,10 +91,10 @@ class ClientListPages(Struct, frozen=True):
         """Show a page of the apps. Unknown filter values are ignored."""
         query, actor = LIST.read(request), request.actor
         criteria = _filter(query.text, query.chosen)
-        place, order = place_in(query.after or None), ListOrder(query.order)
-        found, count, saved = await self.store.scan(
+        position, order = place_in(query.after or None), ListOrder(query.order)
+        result, count, saved = await self.store.scan(
             lambda tx: (
-                search.search(tx, actor, criteria, place, SHOWN, order),
+                search.search(tx, actor, criteria, position, SHOWN, order),
                 tx.client_search.count(criteria, MOST_COUNTED + 1),
                 LIST.saved(tx, request, query),
             )
@@ -102,8 +102,8 @@ class ClientListPages(Struct, frozen=True):
         page = LIST.page(
             request,
             query,
-            [_row(line, request.now) for line in found.lines],
-            cursor(found.after),
+            [_row(line, request.now) for line in result.lines],
+            cursor(result.after),
             count,
             saved=saved,
             done=_DELETED if "deleted" in query.query else "",
@@ -113,8 +113,8 @@ class ClientListPages(Struct, frozen=True):
 
 def client_address(client_id: str, act: str = "") -> str:
     """Return the URL of the page about an app, or about one operation on it."""
-    place = f"{CLIENTS}/{quote(client_id, safe='')}"
-    return f"{place}/{act}" if act else place
+    address = f"{CLIENTS}/{quote(client_id, safe='')}"
+    return f"{address}/{act}" if act else address
 
 
 def client_states(
@@ -161,11 +161,11 @@ def _row(line: ClientLine, now: Instant) -> Row:
 
 
 def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
-    found = (tx.clients.find(each) for each in values if each != RESOURCE_SERVER)
+    clients = (tx.clients.find(client_id) for client_id in values if client_id != RESOURCE_SERVER)
     return [
-        SelectedEntry(each.id, each.name or each.id, client_address(each.id), each.id)
-        for each in found
-        if each is not None
+        SelectedEntry(client.id, client.name or client.id, client_address(client.id), client.id)
+        for client in clients
+        if client is not None
     ]
 
 

@@ -162,9 +162,9 @@ class ClientForms(Struct, frozen=True):
         )
         client = held.client
         metadata = metadata_of(client)
-        place, kind = client_address(client.id), kind_of(client)
+        address, kind = client_address(client.id), kind_of(client)
         return replace(
-            self._fields().subject(metadata, kind, place, client.name or client.id),
+            self._fields().subject(metadata, kind, address, client.name or client.id),
             etag=tag_of(shown(client, now)),
             note=VERIFIED if client.verified_at is not None else "",
         )

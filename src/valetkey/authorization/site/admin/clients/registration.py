@@ -236,5 +236,5 @@ def kind_in(form: Form, rules: AppRules) -> AppKind | None:
 
 def preset_in(form: Form, kind: AppKind) -> Preset | None:
     """Return the chosen preset; None unless it is one of this kind."""
-    found = PRESETS.get(form.get("preset") or "")
-    return found if found is not None and found.kind is kind else None
+    preset = PRESETS.get(form.get("preset") or "")
+    return preset if preset is not None and preset.kind is kind else None

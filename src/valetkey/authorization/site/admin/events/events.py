@@ -204,10 +204,10 @@ class EventPages(Struct, frozen=True):
             if reads_like_reference(query.person):
                 return _refused(tx, request, query.person)
             criteria, faults = _filter(tx, query, self.services.kinds)
-            found = audit.page(tx, actor, criteria, before, SHOWN + 1)
+            events = audit.page(tx, actor, criteria, before, SHOWN + 1)
             count = len(audit.page(tx, actor, criteria, END, MOST_COUNTED + 1))
             saved = saved_part(tx, request, "events", {} if faults else parameters)
-            return _Found(found, count, names_in(tx, found), faults, saved)
+            return _Found(events, count, names_in(tx, events), faults, saved)
 
         it = await self.services.store.scan(find_events)
         last = it.listed[SHOWN - 1] if len(it.listed) > SHOWN else None
@@ -319,25 +319,25 @@ def _uids(tx: Transaction, text: str) -> set[int]:
 
 
 def _refused(tx: Transaction, request: AdminRequest, reference: str) -> _Found:
-    found = refusal_of(tx, reference)
-    faults = () if found else (("person", _NO_REFUSAL),)
+    refusal = refusal_of(tx, reference)
+    faults = () if refusal else (("person", _NO_REFUSAL),)
     nothing = names_in(tx, ())
-    return _Found((), 0, nothing, faults, saved_part(tx, request, "events", {}), found)
+    return _Found((), 0, nothing, faults, saved_part(tx, request, "events", {}), refusal)
 
 
-def _facts(found: Decision, now: Instant) -> RefusalFacts:
+def _facts(refusal: Decision, now: Instant) -> RefusalFacts:
     return RefusalFacts(
-        reference=found.reference,
-        when=When(found.at, now),
-        endpoint=found.endpoint,
-        code=found.code,
-        check=found.check,
-        description=found.description,
-        expected=found.expected,
-        received=found.received,
-        client_id=found.client_id or "",
-        client_url=client_address(found.client_id) if found.client_id else "",
-        request_id=found.request_id,
+        reference=refusal.reference,
+        when=When(refusal.at, now),
+        endpoint=refusal.endpoint,
+        code=refusal.code,
+        check=refusal.check,
+        description=refusal.description,
+        expected=refusal.expected,
+        received=refusal.received,
+        client_id=refusal.client_id or "",
+        client_url=client_address(refusal.client_id) if refusal.client_id else "",
+        request_id=refusal.request_id,
     )
 
 

@@ -97,27 +97,33 @@ class Names(Struct, frozen=True):
 
 def names_in(tx: Transaction, events: Sequence[EventRecord]) -> Names:
     """Look up the users, apps and objects that these events mention, including their actors."""
-    subjects = {each.subject for each in events if each.subject}
-    uids = {each.uid for each in events if each.uid}
-    apps = {each.client_id for each in events if each.client_id}
-    for each in events:
-        kind, _, rest = each.done_by.partition(" ")
+    subjects = {event.subject for event in events if event.subject}
+    uids = {event.uid for event in events if event.uid}
+    apps = {event.client_id for event in events if event.client_id}
+    for event in events:
+        kind, _, rest = event.done_by.partition(" ")
         if kind == "user" and (uid := _uid(rest)):
             uids.add(uid)
             if token := rest.partition(" token ")[2]:
                 subjects.add(f"token:{token}")
         elif kind == "client":
             apps.add(rest)
-        elif is_directory(each.done_by):
-            subjects.add(each.done_by.replace(" ", ":", 1))
+        elif is_directory(event.done_by):
+            subjects.add(event.done_by.replace(" ", ":", 1))
     users = ((uid, tx.users.find(Uid(uid))) for uid in uids)
-    clients = ((each, tx.clients.find(each)) for each in apps)
+    clients = ((client_id, tx.clients.find(client_id)) for client_id in apps)
     objects = {
-        each: Link(*found) for each in subjects if (found := named_object(tx, each)) is not None
+        subject: Link(*named)
+        for subject in subjects
+        if (named := named_object(tx, subject)) is not None
     }
     return Names(
         {uid: user.username for uid, user in users if user is not None and not is_gone(user)},
-        {each: client.name or each for each, client in clients if client is not None},
+        {
+            client_id: client.name or client_id
+            for client_id, client in clients
+            if client is not None
+        },
         objects,
     )
 
@@ -126,7 +132,7 @@ def rows_of(
     events: Sequence[EventRecord], names: Names, now: Instant, kinds: Mapping[str, type[Event]]
 ) -> tuple[EventRow, ...]:
     """Return the events as the console shows them."""
-    return tuple(_row(each, names, now, kinds.get(each.name)) for each in events)
+    return tuple(_row(event, names, now, kinds.get(event.name)) for event in events)
 
 
 def _row(event: EventRecord, names: Names, now: Instant, kind: type[Event] | None) -> EventRow:
@@ -196,6 +202,6 @@ def _text(word: str, value: object, now: Instant) -> str:
         case int() if word.endswith(_MOMENTS):
             return When(Instant(value), now).exact
         case list():
-            return ", ".join(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return ", ".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case _:
             return str(value)

@@ -241,7 +241,7 @@ class GroupPages(Struct, frozen=True):
             )
 
         seen = await self.services.store.scan(read_state)
-        place, done = group_address(seen.group.name), request.query.get("done") or ""
+        address, done = group_address(seen.group.name), request.query.get("done") or ""
         page = ObjectPage(
             GROUPS,
             translatable("Groups"),
@@ -255,12 +255,12 @@ class GroupPages(Struct, frozen=True):
                     (translatable("Created"), since(When(seen.group.created_at, now))),
                 )
             ),
-            links=_links(seen.group, place) if _may(request, Permission.USERS) else (),
-            actions=_BUTTONS.offers(seen.group, request.permissions, place),
+            links=_links(seen.group, address) if _may(request, Permission.USERS) else (),
+            actions=_BUTTONS.offers(seen.group, request.permissions, address),
             related=(
-                _members(seen, request, place, typed or _Typed()),
-                _apps(seen, place, done, may=_may(request, Permission.CLIENTS)),
-                *_below(seen, place, self.links, may=_may(request, Permission.USERS)),
+                _members(seen, request, address, typed or _Typed()),
+                _apps(seen, address, done, may=_may(request, Permission.CLIENTS)),
+                *_below(seen, address, self.links, may=_may(request, Permission.USERS)),
             ),
             activity=seen.activity,
         )
@@ -275,18 +275,18 @@ def _parent(group: Group) -> Part | None:
     return text(group.parent, group_address(group.parent)) if group.parent else None
 
 
-def _links(group: Group, place: str) -> tuple[tuple[str, str, str], ...]:
-    edit = ("edit", translatable("Edit group"), f"{place}/edit")
+def _links(group: Group, address: str) -> tuple[tuple[str, str, str], ...]:
+    edit = ("edit", translatable("Edit group"), f"{address}/edit")
     if group.parent:
         return (edit,)
     return (edit, ("new", translatable("New subgroup"), with_query(NEW, {"in": group.name})))
 
 
-def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed) -> Related:
+def _members(seen: _GroupState, request: AdminRequest, address: str, typed: _Typed) -> Related:
     may = _may(request, Permission.USERS)
     last = seen.members[SHOWN - 1] if len(seen.members) > SHOWN else None
     adder = Adder(
-        f"{place}/members",
+        f"{address}/members",
         "add",
         "person",
         translatable("Add a user"),
@@ -296,25 +296,25 @@ def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed
         offered=seen.users,
         candidates=tuple(
             Line(
-                text(each.username, user_address(each.uid)),
+                text(user.username, user_address(user.uid)),
                 below=(
-                    text(each.email),
-                    words(translatable("User ID %(uid)s"), uid=str(each.uid)),
+                    text(user.email),
+                    words(translatable("User ID %(uid)s"), uid=str(user.uid)),
                 ),
             )
-            for each in typed.meant
+            for user in typed.meant
         ),
     )
     return Related(
         "members",
         translatable("Members"),
-        tuple(_member(each, place, request.now, may=may) for each in seen.members[:SHOWN]),
+        tuple(_member(member, address, request.now, may=may) for member in seen.members[:SHOWN]),
         translatable("No direct members. Members of its subgroups are members too.")
         if seen.subgroups
         else translatable("No members."),
         adder=adder if may else None,
         paging=pages_beside(
-            place,
+            address,
             {},
             request.query,
             str(last.uid) if last else "",
@@ -323,16 +323,16 @@ def _members(seen: _GroupState, request: AdminRequest, place: str, typed: _Typed
     )
 
 
-def _apps(seen: _GroupState, place: str, typed: str, *, may: bool) -> Related:
+def _apps(seen: _GroupState, address: str, typed: str, *, may: bool) -> Related:
     name = seen.group.name
     many = len(seen.others) > _OFFERED
     adder = Adder(
-        f"{place}/apps",
+        f"{address}/apps",
         "give",
         "client",
         translatable("Give access to an app"),
         translatable("The client ID of an app.") if many else "",
-        () if many else tuple((each, shown or each) for each, shown in seen.others),
+        () if many else tuple((client_id, shown or client_id) for client_id, shown in seen.others),
         fault=translatable("This app does not exist.") if typed == "no-app" else "",
         warning=translatable(
             "From then on, only members of the groups that have access can sign in to the app."
@@ -361,26 +361,29 @@ def _apps(seen: _GroupState, place: str, typed: str, *, may: bool) -> Related:
 
 
 def _below(
-    seen: _GroupState, place: str, links: Sequence[ObjectLink], *, may: bool
+    seen: _GroupState, address: str, links: Sequence[ObjectLink], *, may: bool
 ) -> Iterator[Related]:
     """Return what is listed only where there is any."""
     if seen.subgroups:
         yield Related(
             "subgroups",
             translatable("Subgroups"),
-            tuple(Line(text(each.name, group_address(each.name))) for each in seen.subgroups),
+            tuple(
+                Line(text(subgroup.name, group_address(subgroup.name)))
+                for subgroup in seen.subgroups
+            ),
         )
     if seen.requiring:
         yield Related(
             "apis",
             translatable("APIs that require it"),
-            tuple(Line(text(each.name, linked(links, API, each.id))) for each in seen.requiring),
+            tuple(Line(text(api.name, linked(links, API, api.id))) for api in seen.requiring),
         )
     roles = roles_part(
         seen.roles,
         seen.apis,
         seen.group.name,
-        f"{place}/api-roles" if may else "",
+        f"{address}/api-roles" if may else "",
         links,
     )
     if roles is not None:
@@ -388,8 +391,8 @@ def _below(
 
 
 def _other_apps(tx: Transaction, actor: Actor, had: set[str]) -> Sequence[tuple[str, str]]:
-    found = search(tx, actor, ClientFilter(), place_in(None), _OFFERED + 1, ListOrder.NAME)
-    return [(each.id, each.name) for each in found.lines if each.id not in had]
+    result = search(tx, actor, ClientFilter(), place_in(None), _OFFERED + 1, ListOrder.NAME)
+    return [(line.id, line.name) for line in result.lines if line.id not in had]
 
 
 def _named(request: AdminRequest) -> str:
@@ -399,12 +402,12 @@ def _named(request: AdminRequest) -> str:
     return name
 
 
-def _member(member: GroupMember, place: str, now: Instant, *, may: bool) -> Line:
+def _member(member: GroupMember, address: str, now: Instant, *, may: bool) -> Line:
     return Line(
         text(member.name or member.username, user_address(Uid(member.uid))),
         below=(text(member.username), since(When(member.since, now), translatable("Since"))),
         act=LineButton(
-            with_query(f"{place}/remove", {"uid": str(member.uid)}),
+            with_query(f"{address}/remove", {"uid": str(member.uid)}),
             translatable("Remove"),
             translatable("Remove %(name)s"),
             member.username,

@@ -110,17 +110,19 @@ class GroupListPages(Struct, frozen=True):
         list_query = LIST.read(request)
         query = {"q": list_query.text, "cursor": _name(list_query.after), "sort": list_query.order}
         call = call_of(self.services, LIST_GROUPS, request.actor, request.now, query=query)
-        found = await value_of(call, GroupList)
+        group_list = await value_of(call, GroupList)
         count, saved = await self.services.store.scan(
             lambda tx: (
                 tx.groups.count(list_query.text, MOST_COUNTED + 1),
                 LIST.saved(tx, request, list_query),
             )
         )
-        rows = [_row(each, request.now) for each in found.items]
+        rows = [_row(group, request.now) for group in group_list.items]
         done = translatable("Group deleted.") if "deleted" in list_query.query else ""
         return Show(
-            LIST.page(request, list_query, rows, found.next or "", count, saved=saved, done=done)
+            LIST.page(
+                request, list_query, rows, group_list.next or "", count, saved=saved, done=done
+            )
         )
 
     async def _new(self, request: AdminRequest) -> FormSubject:
@@ -152,12 +154,12 @@ def _row(group: GroupShown, now: Instant) -> Row:
 
 def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
     named = (tx.groups.find(value) for value in values if value.isascii())
-    found = [group for group in named if group is not None]
+    groups = [group for group in named if group is not None]
     # Groups in others first: a group that contains groups is not deleted.
-    found.sort(key=lambda group: not group.parent)
+    groups.sort(key=lambda group: not group.parent)
     return [
-        SelectedEntry(each.name, each.name, group_address(each.name), each.description)
-        for each in found
+        SelectedEntry(group.name, group.name, group_address(group.name), group.description)
+        for group in groups
     ]
 
 

@@ -97,14 +97,14 @@ def explained(issuer: str, table: Table) -> ApiReferencePage:
         example=f'curl -H "Authorization: Bearer $TOKEN" {issuer}{PREFIX}/token',
         permissions=tuple(
             PermissionShown(
-                each.value,
-                PERMISSION_WORDS[each],
-                tuple(role.value for role, may in MAY.items() if each in may),
+                permission.value,
+                PERMISSION_WORDS[permission],
+                tuple(role.value for role, may in MAY.items() if permission in may),
             )
-            for each in Permission
+            for permission in Permission
         ),
         areas=tuple(
-            AreaShown(name, tuple(_shown(each) for each in operations))
+            AreaShown(name, tuple(_shown(operation) for operation in operations))
             for name, operations in table.areas.items()
         ),
     )
@@ -118,7 +118,7 @@ def _shown(operation: Operation) -> OperationShown:
         operation.summary,
         operation.description,
         operation.permission.value,
-        tuple(each.name for each in operation.query),
+        tuple(parameter.name for parameter in operation.query),
         requires_if_match=operation.requires_if_match,
     )
 
@@ -173,19 +173,23 @@ def _parameters(operation: Operation, schema: Schema, defs: Schema) -> Iterator[
     required: Sequence[str] = schema.get("required", ())
     properties: Mapping[str, Schema] = schema.get("properties", {})
     # What has to be given comes first.
-    for name in sorted(properties, key=lambda each: each not in required):
-        each = properties[name]
-        text = str(each.get("description", ""))
+    for name in sorted(properties, key=lambda property_name: property_name not in required):
+        property_schema = properties[name]
+        text = str(property_schema.get("description", ""))
         is_required = name in required
-        yield ParameterShown(name, "body", _type(each, defs), required=is_required, text=text)
+        yield ParameterShown(
+            name, "body", _type(property_schema, defs), required=is_required, text=text
+        )
 
 
 def _type(schema: Schema, defs: Schema) -> str:
     schema = _resolved(schema, defs)
     if "enum" in schema:
-        return ", ".join(json.dumps(each) for each in schema["enum"])
+        return ", ".join(json.dumps(value) for value in schema["enum"])
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type(each, defs) for each in schema["anyOf"]))
+        return " or ".join(
+            dict.fromkeys(_type(alternative, defs) for alternative in schema["anyOf"])
+        )
     if schema.get("type") == "array":
         return f"array of {_type(schema.get('items', {}), defs)}"
     kinds = schema.get("type", "any value")

@@ -146,14 +146,14 @@ class BrandPages(Struct, frozen=True):
         brand_values = await self._current()
         return self._form(
             brand_values,
-            {each.value: brand_values[each] for each in _TYPED},
+            {field.value: brand_values[field] for field in _TYPED},
             saved="saved" in request.query,
         )
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the brand, show what it would look like, or show each fault beside its field."""
         form, brand_values = request.form, await self._current()
-        typed = {each.value: (form.get(each.value) or "").strip() for each in _TYPED}
+        typed = {field.value: (form.get(field.value) or "").strip() for field in _TYPED}
         if form.get("preview"):
             return self._form(brand_values, typed, is_preview=True)
         body = BrandChange(**{name: value or None for name, value in typed.items()})
@@ -161,7 +161,7 @@ class BrandPages(Struct, frozen=True):
         try:
             await call.operation.run(call)
         except InvalidInput as invalid:
-            faults = {each.field: _FAULTS[each.field] for each in invalid.faults}
+            faults = {fault.field: _FAULTS[fault.field] for fault in invalid.faults}
             return self._form(brand_values, typed, faults)
         return await self._saved()
 
@@ -216,7 +216,7 @@ class BrandPages(Struct, frozen=True):
 
     async def _refuse(self, mode: str, fault: str) -> Show:
         brand_values = await self._current()
-        typed = {each.value: brand_values[each] for each in _TYPED}
+        typed = {field.value: brand_values[field] for field in _TYPED}
         return self._form(brand_values, typed, {f"logo-{mode}": _LOGO_FAULTS[fault]})
 
     def _form(
@@ -274,13 +274,13 @@ def brand_form(
     is_preview: bool = False,
     saved: bool = False,
 ) -> BrandFormPage:
-    """Return the form with what was typed; `said` is the current brand, `base` the configured."""
+    """Return the form with what was typed; `brand_values` are current, `base` the configured."""
     accent = _accent(typed["accent"], brand_values[BrandField.ACCENT])
     shades = accent_shades(accent, LIGHT_CARD)
     query = urlencode({"name": typed["name"], "accent": accent})
     return BrandFormPage(
         typed=typed,
-        defaults={each.value: str(getattr(base, each.value)) for each in BrandField},
+        defaults={field.value: str(getattr(base, field.value)) for field in BrandField},
         logos=tuple(
             LogoShown(
                 mode,

@@ -135,7 +135,7 @@ class SigningKeyPages(Struct, frozen=True):
         return Show(key_page(record, request.now, actions, activity, may=may))
 
     async def _all(self, _request: AdminRequest, _confirmed: Confirmed, form: Form) -> Subject:
-        names = [each.value for each in self.services.keys.algorithms]
+        names = [algorithm.value for algorithm in self.services.keys.algorithms]
         choices = {"algorithm": ("", *names) if len(names) > 1 else ()}
         values = {"at_once": "false", "algorithm": form.get("algorithm") or ""}
         return Subject(KEYS, values=values, choices=choices, above=_TITLE)
@@ -178,7 +178,7 @@ def key_list(
     values = {"days": lifetime // _DAY, "hours": publication // _HOUR}
     ordered = sorted(records, key=lambda it: (it.algorithm, -it.activates_at))
     return replace(_LIST, words=replace(_LIST.words, values=values)).whole(
-        (_row(each, now) for each in ordered),
+        (_row(record, now) for record in ordered),
         may=False,
         done=done,
         links=(("rotate", translatable("Rotate keys"), ROTATE),) if may else (),

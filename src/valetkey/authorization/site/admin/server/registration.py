@@ -144,10 +144,14 @@ class Registration(Struct, frozen=True):
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
         invitation_id = request.arguments["invitation_id"]
-        found = next((it for it in await self._listed(request) if it.id == invitation_id), None)
-        if found is None:
+        invitation = next(
+            (it for it in await self._listed(request) if it.id == invitation_id), None
+        )
+        if invitation is None:
             raise page_not_found()
-        return Subject(REGISTRATION, found.note or found.id, (found.id,), above=_TITLE)
+        return Subject(
+            REGISTRATION, invitation.note or invitation.id, (invitation.id,), above=_TITLE
+        )
 
     async def _listed(self, request: AdminRequest) -> Sequence[InvitationShown]:
         call = call_of(self.services, LIST_INVITATIONS, request.actor, request.now)
@@ -202,7 +206,7 @@ def registration_page(
             Related(
                 "invitations",
                 translatable("Invitations"),
-                tuple(_line(each, now, may=may) for each in invitations),
+                tuple(_line(invitation, now, may=may) for invitation in invitations),
                 translatable("No active invitations."),
                 add_url=NEW if may else "",
                 add_title=translatable("Create invitation"),

@@ -138,23 +138,23 @@ def value_shown(setting: Setting | None, value: object) -> ValueShown:
         case str() if kind is Kind.DURATION:
             return ValueShown(Kind.DURATION, parse_lifetime(value))
         case list():
-            items = tuple(str(each) for each in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            items = tuple(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case None | "":
             items = ()
         case _:
             items = (str(value),)
-    return ValueShown(kind, items=tuple(ItemShown(each, words.get(each, "")) for each in items))
+    return ValueShown(kind, items=tuple(ItemShown(item, words.get(item, "")) for item in items))
 
 
 def _named(shown: SettingShown) -> Mapping[str, str]:
     section = shown.path.partition(".")[0]
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for word in shown.reason.split("`")[1::2]:
         setting = catalogue().get(word) or catalogue().get(f"{section}.{word}")
         # A choice of this setting may have the name of another setting.
         if setting is not None and word not in dict(catalogue()[shown.path].rule.words):
-            found[word] = setting.label
-    return found
+            labels[word] = setting.label
+    return labels
 
 
 class SettingFormPage(Struct, frozen=True):
@@ -270,16 +270,16 @@ def form_page(
         number = value[:-1] if value[-1:] in UNITS else value
         typed, unit = (number,), value[-1:] if number != value else "m"
     elif rule.kind is Kind.LIST:
-        typed = tuple(each.strip() for each in value.split(",") if each.strip())
+        typed = tuple(part.strip() for part in value.split(",") if part.strip())
         if not rule.words:
             typed = (*typed, "")
     out_of_range = error is not None and rule.bounds is not None and error.detail == rule.expected
-    known = dict(rule.words)
+    words = dict(rule.words)
     choices = rule.words
     if rule.kind is Kind.FLAG:
         choices = (("true", translatable("On")), ("false", translatable("Off")))
     elif rule.kind is Kind.LIST and rule.words:
-        choices = (*choices, *((each, each) for each in typed if each not in known))
+        choices = (*choices, *((choice, choice) for choice in typed if choice not in words))
     return SettingFormPage(
         action=f"{SETTINGS}/{setting.path}/edit",
         setting=line_of(shown, may=True),
@@ -304,9 +304,9 @@ def _changeable(shown: SettingShown) -> Setting:
 
 def _typed(setting: Setting, form: Form) -> str:
     """Return the submitted value as its environment variable would have it."""
-    entries = [each.strip() for each in form.all("value")]
+    entries = [value.strip() for value in form.all("value")]
     if setting.rule.kind is Kind.LIST:
-        text = ",".join(each for each in entries if each)
+        text = ",".join(entry for entry in entries if entry)
     else:
         text = entries[0] if entries else ""
         unit = form.get("unit") or ""

@@ -62,7 +62,7 @@ class SettingGroup(Struct, frozen=True):
     @property
     def set_count(self) -> int:
         """The number of settings that do not have their default."""
-        return sum(each.origin != "default" for each in self.settings)
+        return sum(setting.origin != "default" for setting in self.settings)
 
 
 _GROUPS = {
@@ -168,25 +168,25 @@ class SettingsPages(Struct, frozen=True):
         """Show the settings that contain every word of the search; secrets are masked."""
         text = (request.query.get("q") or "").strip()[:_LONGEST]
         only_set = request.query.get("show") == "set"
-        groups: dict[str, list[SettingLine]] = {each.value: [] for each in SettingsGroup}
+        groups: dict[str, list[SettingLine]] = {group.value: [] for group in SettingsGroup}
         translate = translations(language_of(request.request, request.user)).gettext
         may = request.permissions.allow(Permission.SETTINGS)
         call = call_of(self.services, READ_SETTINGS, request.actor, request.now)
         changes = await self._changes(request)
-        for each in (await value_of(call, SettingsShown)).items:
-            if only_set and each.origin == "default":
+        for setting in (await value_of(call, SettingsShown)).items:
+            if only_set and setting.origin == "default":
                 continue
-            if not contains(each, translate, text.casefold().split()):
+            if not contains(setting, translate, text.casefold().split()):
                 continue
-            line = line_of(each, may=may, by=changes.get(each.path))
-            groups[each.group or SettingsGroup.MONITORING].append(line)
+            line = line_of(setting, may=may, by=changes.get(setting.path))
+            groups[setting.group or SettingsGroup.MONITORING].append(line)
         settings = self.services.settings
         file = settings.source.file
         page = ServerSettingsPage(
             groups=tuple(
-                SettingGroup(each, *_GROUPS[each], tuple(groups[each]))
-                for each in SettingsGroup
-                if groups[each]
+                SettingGroup(group, *_GROUPS[group], tuple(groups[group]))
+                for group in SettingsGroup
+                if groups[group]
             ),
             file="" if file is None else str(file),
             brand_url=BRAND if may else "",
@@ -205,29 +205,29 @@ class SettingsPages(Struct, frozen=True):
 
         def read(tx: Transaction) -> tuple[EventRow, ...]:
             criteria = EventFilter(name=SettingChanged.name)
-            found = audit.page(tx, request.actor, criteria, END, _CHANGES)
+            events = audit.page(tx, request.actor, criteria, END, _CHANGES)
             kinds = {SettingChanged.name: SettingChanged}
-            return rows_of(found, names_in(tx, found), request.now, kinds)
+            return rows_of(events, names_in(tx, events), request.now, kinds)
 
         rows = await self.services.store.scan(read)
-        return {each.values["setting"]: each for each in reversed(rows)}
+        return {row.values["setting"]: row for row in reversed(rows)}
 
 
 def _node_files(settings: Settings) -> tuple[str, ...]:
     file = settings.source.file
     needed = (keyring_path(settings), credential_path(settings))
-    return tuple(str(each) for each in (*((file,) if file else ()), *needed))
+    return tuple(str(path) for path in (*((file,) if file else ()), *needed))
 
 
-def contains(each: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
+def contains(setting: SettingShown, translate: Callable[[str], str], words: Sequence[str]) -> bool:
     """Return whether every word is in the name, the variable or the explanation."""
     texts = (
-        each.label,
-        each.reason,
-        *_GROUPS.get(SettingsGroup(each.group or SettingsGroup.MONITORING), ()),
+        setting.label,
+        setting.reason,
+        *_GROUPS.get(SettingsGroup(setting.group or SettingsGroup.MONITORING), ()),
     )
     searched = " ".join(filter(None, (*texts, *(translate(it) for it in texts if it))))
-    text = f"{each.path} {each.variable} {searched}".casefold()
+    text = f"{setting.path} {setting.variable} {searched}".casefold()
     return all(word in text for word in words)
 
 
@@ -352,8 +352,8 @@ def _test(to: str) -> Related:
     return Related("test", translatable("Test"), (line,))
 
 
-def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[Line, ...]:
-    read = [(each, msgspec.json.decode(each.data, type=_EventData)) for each in found]
+def _lines(events: Sequence[EventRecord], now: Instant) -> tuple[Line, ...]:
+    read = [(event, msgspec.json.decode(event.data, type=_EventData)) for event in events]
     return tuple(
         Line(
             # A version before or after this one may have other kinds.
@@ -361,8 +361,8 @@ def _lines(found: Sequence[EventRecord], now: Instant) -> tuple[Line, ...]:
             below=(
                 *((text(value.because),) if value.because else ()),
                 words(translatable("attempt %(number)s"), number=value.attempts),
-                since(When(each.at, now)),
+                since(When(event.at, now)),
             ),
         )
-        for each, value in read
+        for event, value in read
     )

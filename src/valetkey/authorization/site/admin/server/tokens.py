@@ -193,17 +193,20 @@ class ApiTokenPages(Struct, frozen=True):
         before = place_in(query.after or None)
 
         def find_tokens(tx: Transaction) -> tuple[Sequence[ApiToken], int, Mapping[int, str]]:
-            found = tokens.page(tx, actor, before, SHOWN + 1)
+            api_tokens = tokens.page(tx, actor, before, SHOWN + 1)
             count = len(tokens.page(tx, actor, CURSOR_END, MOST_COUNTED + 1))
-            users = {each.uid: tx.users.find(each.uid) for each in found}
-            return found, count, {uid: user.username for uid, user in users.items() if user}
+            users = {token.uid: tx.users.find(token.uid) for token in api_tokens}
+            return api_tokens, count, {uid: user.username for uid, user in users.items() if user}
 
-        found, count, names = await self.services.store.scan(find_tokens)
-        last = found[SHOWN - 1] if len(found) > SHOWN else None
+        api_tokens, count, names = await self.services.store.scan(find_tokens)
+        last = api_tokens[SHOWN - 1] if len(api_tokens) > SHOWN else None
         page = LIST.page(
             request,
             query,
-            [token_row(each, names.get(each.uid, ""), request.now) for each in found[:SHOWN]],
+            [
+                token_row(token, names.get(token.uid, ""), request.now)
+                for token in api_tokens[:SHOWN]
+            ],
             cursor(TimeCursor(last.created_at, last.id)) if last else "",
             count,
             done=_BUTTONS.done(query.query.get("done")),
@@ -214,8 +217,8 @@ class ApiTokenPages(Struct, frozen=True):
     async def show_one(self, request: AdminRequest) -> Outcome:
         """Show a token."""
         token, maker = await self._found(request)
-        shown, place = token_shown(token, request.now), f"{TOKENS}/{token.id}"
-        actions = _BUTTONS.offers(shown, request.permissions, place)
+        shown, address = token_shown(token, request.now), f"{TOKENS}/{token.id}"
+        actions = _BUTTONS.offers(shown, request.permissions, address)
         activity = await read_activity(self.services, request, f"token:{token.id}")
         return Show(token_page(token, maker, request.now, actions, activity))
 
@@ -281,7 +284,7 @@ def token_row(token: ApiToken, maker: str, now: Instant) -> Row:
             (_used(token, now),),
             (since(When(token.created_at, now)),),
         ),
-        tuple(code(each) for each in sorted(token.permissions)),
+        tuple(code(permission) for permission in sorted(token.permissions)),
     )
 
 
@@ -294,7 +297,9 @@ def token_page(
 ) -> ObjectPage:
     """Return the page about a token."""
     may = tuple(
-        words(it, each.value) for each, it in PERMISSION_WORDS.items() if each in token.permissions
+        words(it, permission.value)
+        for permission, it in PERMISSION_WORDS.items()
+        if permission in token.permissions
     )
     ended = None if token.ended_at is None else exact(When(token.ended_at, now))
     return ObjectPage(

@@ -140,10 +140,10 @@ class OwnerLinks(Struct, frozen=True):
         """Move the link from the URL to a cookie; then show the next step."""
         if request.link is None:
             return await self._over()
-        given = read_query(request.request.hidden_query).get("link")
-        if given is not None:
+        link = read_query(request.request.hidden_query).get("link")
+        if link is not None:
             # The redirect removes the link from the URL, which a history or a Referer could keep.
-            return SeeOther(OWNER, (self._remember(given),))
+            return SeeOther(OWNER, (self._remember(link),))
         return await self._page(request)
 
     async def make(self, request: OwnerRequest) -> Outcome:
@@ -197,19 +197,21 @@ class OwnerLinks(Struct, frozen=True):
     async def _looking(self, visit: PageVisit) -> OwnerRequest:
         """Require the link, in the URL or in a cookie. Raises Refused (not found) without."""
         request = visit.request
-        given = read_query(request.hidden_query).get("link")
-        if given is not None:
-            return OwnerRequest(request, link=await self._find(given, request))
+        link_text = read_query(request.hidden_query).get("link")
+        if link_text is not None:
+            return OwnerRequest(request, link=await self._find(link_text, request))
         link = await self._known(request)
         if link is None:
             return OwnerRequest(request, link=None)
-        found = await visit.browsers.signed_in(request)
+        user_session = await visit.browsers.signed_in(request)
         it = (
             visitor_request(visit, None, PURPOSE)
-            if found is None
-            else signed_in_request(visit, found)
+            if user_session is None
+            else signed_in_request(visit, user_session)
         )
-        return OwnerRequest(request, it.browser, it.csrf, it.headers, link=link, signed_in=found)
+        return OwnerRequest(
+            request, it.browser, it.csrf, it.headers, link=link, signed_in=user_session
+        )
 
     async def _making(self, visit: PageVisit) -> OwnerRequest:
         """Require the link, and that the form came from a page of this server."""
@@ -253,16 +255,16 @@ class OwnerLinks(Struct, frozen=True):
 
     async def _known(self, request: Request) -> OwnerLink | None:
         """Return the link of this browser, None if it expired. Raises Refused without any."""
-        given = request.cookie(self._name)
-        if given is None:
+        cookie = request.cookie(self._name)
+        if cookie is None:
             raise page_not_found()
-        return await self._find(given, request)
+        return await self._find(cookie, request)
 
-    async def _find(self, given: str, request: Request) -> OwnerLink | None:
-        if not well_formed(Prefix.LINK, given):
+    async def _find(self, link: str, request: Request) -> OwnerLink | None:
+        if not well_formed(Prefix.LINK, link):
             return None
         key, now = self.browsers.keyring.fingerprint_key, request.at
-        return await self.browsers.store.read(lambda tx: find_link(tx, given, key, now))
+        return await self.browsers.store.read(lambda tx: find_link(tx, link, key, now))
 
     @property
     def _name(self) -> str:

@@ -107,13 +107,13 @@ def role_adder(
         fault=_UNKNOWN if is_unknown else "",
         candidates=tuple(
             Line(
-                text(each.username, _role_address(each)),
+                text(user.username, _role_address(user)),
                 below=(
-                    text(each.email),
-                    words(translatable("User ID %(uid)s"), uid=str(each.uid)),
+                    text(user.email),
+                    words(translatable("User ID %(uid)s"), uid=str(user.uid)),
                 ),
             )
-            for each in meant
+            for user in meant
         ),
         submit=translatable("Assign role"),
         offered=offered,
@@ -133,7 +133,7 @@ def roles_page(holders: Sequence[UserWithRole], me: int, adder: Adder | None) ->
             Related(
                 "holders",
                 translatable("Users with a role"),
-                tuple(_line(each, me, gives=adder is not None) for each in holders),
+                tuple(_line(holder, me, gives=adder is not None) for holder in holders),
                 translatable("No roles assigned yet"),
                 adder=adder,
             ),
@@ -141,8 +141,8 @@ def roles_page(holders: Sequence[UserWithRole], me: int, adder: Adder | None) ->
                 "permissions",
                 translatable("Permissions"),
                 tuple(
-                    Line(words(ROLE_WORDS[each]), below=(words(ROLE_ALLOWS[each]),))
-                    for each in Role
+                    Line(words(ROLE_WORDS[role]), below=(words(ROLE_ALLOWS[role]),))
+                    for role in Role
                 ),
             ),
         ),

@@ -153,11 +153,11 @@ class UserPages(Struct, frozen=True):
         details, user, now = state.details, state.user, request.now
         may_edit = request.permissions.allow(Permission.USERS)
         may_assign = request.permissions.allow(Permission.USERS, user)
-        place = user_address(user.uid)
+        address = user_address(user.uid)
         ends = self.buttons.may("end-app", request.permissions, user)
         links = [
-            ("edit", translatable("Edit profile"), f"{place}/edit" if may_assign else ""),
-            ("attributes", translatable("Edit attributes"), f"{place}/attributes")
+            ("edit", translatable("Edit profile"), f"{address}/edit" if may_assign else ""),
+            ("attributes", translatable("Edit attributes"), f"{address}/attributes")
             if extras.declared and may_edit
             else ("", "", ""),
             *(link.to(user.uid) for link in self.links if link.path == "/users/{uid}"),
@@ -166,7 +166,7 @@ class UserPages(Struct, frozen=True):
             extras.roles,
             extras.apis,
             "",
-            f"{place}/api-roles" if may_assign else "",
+            f"{address}/api-roles" if may_assign else "",
             self.links,
         )
         return ObjectPage(
@@ -192,17 +192,17 @@ class UserPages(Struct, frozen=True):
             ),
             links=tuple(link for link in links if link[2]),
             actions=tuple(
-                each
-                for each in self.buttons.offers(state, request.permissions, place, user)
-                if each.slug != "groups"  # beside the list of groups
+                offer
+                for offer in self.buttons.offers(state, request.permissions, address, user)
+                if offer.slug != "groups"  # beside the list of groups
             ),
             related=(
-                _groups(extras.groups, f"{place}/groups" if may_edit else ""),
+                _groups(extras.groups, f"{address}/groups" if may_edit else ""),
                 *(() if roles is None else (roles,)),
                 Related(
                     "factors",
                     translatable("Sign-in methods"),
-                    tuple(_factor_line(each, now) for each in details.factors),
+                    tuple(_factor_line(factor, now) for factor in details.factors),
                     translatable(
                         "None: the user signs in with another provider, or cannot sign in until"
                         " they set a password."
@@ -211,7 +211,7 @@ class UserPages(Struct, frozen=True):
                 Related(
                     "sessions",
                     translatable("Sessions"),
-                    tuple(_session_line(each, now) for each in details.sessions),
+                    tuple(_session_line(session, now) for session in details.sessions),
                     translatable("No active sessions."),
                 ),
                 Related(
@@ -239,7 +239,10 @@ class UserPages(Struct, frozen=True):
             facts = [f"user ID {uid}", user.username, user.email]
             if confirmed.button.carries is not None:
                 subject = form.get(confirmed.button.carries[0]) or ""
-                app = next((each for each in apps if each.client.id == subject), None)
+                app = next(
+                    (connected_app for connected_app in apps if connected_app.client.id == subject),
+                    None,
+                )
                 if app is None:
                     raise page_not_found()
                 facts.append(app.name)
@@ -351,8 +354,8 @@ def _session_line(session: Session, now: Instant) -> Line:
     if browser and system:
         name = words(translatable("%(browser)s on %(system)s"), browser=browser, system=system)
     else:
-        known = browser or system
-        name = text(known) if known else words(translatable("Unknown browser"))
+        agent_name = browser or system
+        name = text(agent_name) if agent_name else words(translatable("Unknown browser"))
     started, seen = When(session.created_at, now), When(session.last_seen_at, now)
     return Line(
         name,

@@ -85,7 +85,7 @@ class UserListPages(Struct, frozen=True):
         text, order = query.text, Order(query.order)
         chosen = Filter(query.chosen["show"] or Filter.ALL)
         gone, since = uid_of(query.query.get("deleted") or ""), Instant(request.now - _NEWS)
-        found, count, saved, deleted = await self.store.scan(
+        result, count, saved, deleted = await self.store.scan(
             lambda tx: (
                 find_users(tx, actor, text, chosen, query.after, SHOWN, order),
                 count_users(tx, text, chosen, MOST_COUNTED + 1),
@@ -98,8 +98,8 @@ class UserListPages(Struct, frozen=True):
         page = LIST.page(
             request,
             query,
-            [_row(user, request.now) for user in found.users],
-            found.more,
+            [_row(user, request.now) for user in result.users],
+            result.more,
             count,
             saved=saved,
             done=_DELETED if deleted else "",
