@@ -93,15 +93,15 @@ def print_help(context: click.Context, name: str, words: Sequence[str]) -> None:
 
 def described(name: str) -> click.Command | None:
     """Return the command as the catalogue describes it, or None. It does nothing when invoked."""
-    found = _entries().get(name)
-    return None if found is None else _built(name, json.decode(found, type=Described))
+    text = _entries().get(name)
+    return None if text is None else _built(name, json.decode(text, type=Described))
 
 
 def feature_groups() -> Iterator[tuple[str, Described]]:
     """Return the groups of features, by name."""
     for path, text in _entries().items():
-        if " " not in path and (found := json.decode(text, type=Described)).purpose:
-            yield path, found
+        if " " not in path and (group := json.decode(text, type=Described)).purpose:
+            yield path, group
 
 
 def feature_guides() -> Iterator[tuple[str, str]]:
@@ -118,7 +118,7 @@ def _entries() -> Mapping[str, Raw]:
 
 def _built(path: str, entry: Described) -> click.Command:
     name = path.rpartition(" ")[2]
-    parameters = [each.build() for each in entry.parameters]
+    parameters = [parameter.build() for parameter in entry.parameters]
     if not entry.is_group:
         return click.Command(
             name,

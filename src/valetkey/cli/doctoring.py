@@ -122,19 +122,19 @@ class CheckResult(Struct, frozen=True):
     console: bool = False
 
 
-def ok(about: str, found: str) -> CheckResult:
+def ok(about: str, sentence: str) -> CheckResult:
     """Return a finding without a problem."""
-    return CheckResult(Level.OK, about, found)
+    return CheckResult(Level.OK, about, sentence)
 
 
-def warning(about: str, found: str, next: str = "", page: str = "") -> CheckResult:
+def warning(about: str, sentence: str, next: str = "", page: str = "") -> CheckResult:
     """Return a finding of something that works but has a risk."""
-    return CheckResult(Level.WARNING, about, found, next, page=page)
+    return CheckResult(Level.WARNING, about, sentence, next, page=page)
 
 
-def error(about: str, found: str, next: str = "", page: str = "") -> CheckResult:
+def error(about: str, sentence: str, next: str = "", page: str = "") -> CheckResult:
     """Return a finding of something that does not work or is unsafe."""
-    return CheckResult(Level.ERROR, about, found, next, page=page)
+    return CheckResult(Level.ERROR, about, sentence, next, page=page)
 
 
 def from_shared(finding: Finding, *, console: bool = True) -> CheckResult:
@@ -203,18 +203,20 @@ async def _health_of(engine: Engine, name: str, notes: str, *, is_empty: bool) -
         return DatabaseHealth(
             name, False, "it has no tables yet", "Next: valetkey database migrate"
         )
-    known = await engine.scan(applied)
-    missing = [each.name for each in find(SCHEMAS[name]) if each.number not in known]
+    numbers = await engine.scan(applied)
+    missing = [
+        migration.name for migration in find(SCHEMAS[name]) if migration.number not in numbers
+    ]
     if missing:
-        found = f"its tables are older than this version: {', '.join(missing)}"
-        return DatabaseHealth(name, False, found, "Next: valetkey database migrate")
+        sentence = f"its tables are older than this version: {', '.join(missing)}"
+        return DatabaseHealth(name, False, sentence, "Next: valetkey database migrate")
     began = perf_counter()
     # Nothing is missing, so this only compares the applied migrations.
     await migrate(engine, SCHEMAS[name])
     if await engine.scan(copy_of):
-        found = "it is being copied to another database and accepts no writes"
+        sentence = "it is being copied to another database and accepts no writes"
         return DatabaseHealth(
-            name, False, found, "Next: finish `valetkey database copy`, or --cancel"
+            name, False, sentence, "Next: finish `valetkey database copy`, or --cancel"
         )
     await check_writable(engine, SYSTEM.random)
     took = (perf_counter() - began) * 1_000
@@ -256,8 +258,8 @@ async def databases(settings: Settings) -> AsyncIterator[CheckResult]:
                 async for finding in replicas(settings):
                     yield finding
             else:
-                for each in await _other(settings, name, server):
-                    yield from_shared(each, console=False)
+                for shared_finding in await _other(settings, name, server):
+                    yield from_shared(shared_finding, console=False)
         except OperatorErrors:
             # The check of the configuration reports it.
             continue
@@ -276,11 +278,11 @@ async def _own(settings: Settings) -> Sequence[CheckResult]:
     foundation = foundation_without_setup(settings)
     try:
         installation = Installation(settings, foundation.keyring, foundation.roles, SYSTEM.now())
-        found = await foundation.store.scan(
+        findings = await foundation.store.scan(
             partial(in_database, installation=installation, of_features=CHECKS)
         )
         return [
-            *(from_shared(each) for each in found),
+            *(from_shared(finding) for finding in findings),
             *await usernames(foundation.store, settings),
         ]
     finally:
@@ -346,19 +348,19 @@ async def _judge_replica(settings: Settings, primary: Engine, url: str, about: s
         # Only what had ended by now is waited for.
         expected = await primary.read(_replica_state)
         until = monotonic() + _REPLAYS_WITHIN
-        while (found := await replica.read(_replica_state)).number < expected.number:
-            if found.database != expected.database or monotonic() >= until:
+        while (state := await replica.read(_replica_state)).number < expected.number:
+            if state.database != expected.database or monotonic() >= until:
                 break
             await asyncio.sleep(0.1)
     finally:
         await replica.close()
-    if found.database != expected.database:
+    if state.database != expected.database:
         fix = "It never answers. Correct authorization.replicas"
         return error(about, "it has another database", fix, _REPLICA_PAGE)
-    if not found.is_replica:
+    if not state.is_replica:
         fix = "It relieves no other server: name a standby in authorization.replicas"
         return warning(about, "it is a primary", fix, _REPLICA_PAGE)
-    if found.number < expected.number:
+    if state.number < expected.number:
         fix = "The primary answers meanwhile. See its log, its disk and the network"
         return warning(about, f"it is more than {_REPLAYS_WITHIN:.0f} s behind", fix, _REPLICA_PAGE)
     return ok(about, "It has replayed every revocation.")
@@ -370,16 +372,16 @@ _MOST_NAMED = 20
 
 async def usernames(store: Store, settings: Settings) -> Sequence[CheckResult]:
     """Report usernames that could be taken for a uid, an id or the operator; they keep working."""
-    brand, last, found = (settings.brand.name,), 0, list[tuple[User, str]]()
+    brand, last, accounts = (settings.brand.name,), 0, list[tuple[User, str]]()
 
     def page(tx: Transaction, after: int) -> tuple[int, list[tuple[User, str]]]:
         users = tx.users.page(after, _PER_PAGE)
-        faults = [(each, _username_fault(tx, each, brand)) for each in users]
-        return (users[-1].uid if users else 0), [each for each in faults if each[1]]
+        faults = [(user, _username_fault(tx, user, brand)) for user in users]
+        return (users[-1].uid if users else 0), [pair for pair in faults if pair[1]]
 
-    while len(found) < _MOST_NAMED:
+    while len(accounts) < _MOST_NAMED:
         last, more = await store.scan(partial(page, after=last))
-        found += more
+        accounts += more
         if not last:
             break
     return [
@@ -388,7 +390,7 @@ async def usernames(store: Store, settings: Settings) -> Sequence[CheckResult]:
             f"not allowed for new accounts: it has to be {fault}",
             f"Change it: valetkey user change uid:{user.uid} --username NAME",
         )
-        for user, fault in found[:_MOST_NAMED]
+        for user, fault in accounts[:_MOST_NAMED]
     ]
 
 
@@ -442,8 +444,8 @@ async def check_reachability(settings: Settings) -> AsyncIterator[CheckResult]:
             yield finding
         looks: tuple[_Look, ...] = (_publicly_trusted, _forwarded)
         for look in looks:
-            if (found := await asyncio.to_thread(look, name, server, context)) is not None:
-                yield found
+            if (result := await asyncio.to_thread(look, name, server, context)) is not None:
+                yield result
         # A server that is not ready does not return its metadata.
         if name == "authorization" and answer.status != http.client.SERVICE_UNAVAILABLE:
             yield await _issuer(settings, context)
@@ -581,8 +583,8 @@ def trust_of_settings(settings: Settings) -> ssl.SSLContext:
     """Return a context that trusts the system, `fetch.ca_file` and the servers' certificates."""
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    found = [certificate_files(settings, server) for _, server in servers(settings)]
-    files = [chain for chain, _ in filter(None, found)]
+    certificates = [certificate_files(settings, server) for _, server in servers(settings)]
+    files = [chain for chain, _ in filter(None, certificates)]
     if settings.fetch.ca_file:
         files.append(settings.source.directory / settings.fetch.ca_file)
     for file in files:
@@ -605,8 +607,8 @@ def _check_certificate(server: NeededServer, context: ssl.SSLContext) -> tuple[C
     try:
         answer = send_request("HEAD", address, server.path, context)
     except (OSError, http.client.HTTPException) as reason:
-        found = f"{address} cannot be reached: {reason}"
-        return (warning(about, found, server.advice, server.guide),)
+        sentence = f"{address} cannot be reached: {reason}"
+        return (warning(about, sentence, server.advice, server.guide),)
     responds = ok(about, f"{address} responds")
     judged = clock_of(about, answer)
     return (responds,) if judged is None else (responds, from_shared(judged, console=False))
@@ -641,11 +643,11 @@ async def _canary(settings: Settings, logs: tuple[Path, ...]) -> AsyncIterator[C
         yield error("canary", "the response repeats a secret of the query string")
     await asyncio.sleep(_WRITTEN_WITHIN)
     places = [*_database_files(settings), *_files_in(logs)]
-    hits = [place for place in places if await asyncio.to_thread(holds, place, canary)]
-    for place in hits:
+    hits = [file for file in places if await asyncio.to_thread(holds, file, canary)]
+    for file in hits:
         yield error(
             "canary",
-            f"{place} contains a secret that was sent in a query string",
+            f"{file} contains a secret that was sent in a query string",
             "Keep queries out of that log.",
             "how-to/operate/run-behind-a-proxy",
         )
@@ -661,17 +663,17 @@ def _database_files(settings: Settings) -> Iterator[Path]:
     for _, server in servers(settings):
         file = database_file(settings, server)
         for end in ("", "-wal"):
-            place = file.with_name(file.name + end) if file else None
-            if place is not None and place.exists():
-                yield place
+            path = file.with_name(file.name + end) if file else None
+            if path is not None and path.exists():
+                yield path
 
 
 def _files_in(logs: tuple[Path, ...]) -> Iterator[Path]:
-    for place in logs:
-        if place.is_dir():
-            yield from (file for file in sorted(place.rglob("*")) if file.is_file())
-        elif place.is_file():
-            yield place
+    for path in logs:
+        if path.is_dir():
+            yield from (file for file in sorted(path.rglob("*")) if file.is_file())
+        elif path.is_file():
+            yield path
 
 
 def holds(file: Path, text: str) -> bool:

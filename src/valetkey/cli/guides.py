@@ -89,8 +89,10 @@ _SETTINGS = "reference/settings"
 def page_of(command: str, setting: str = "") -> str:
     """Return the page for an error about `setting`, or of `command`; "" if there is none."""
     if setting:
-        return _longest(setting, ".", ((each.settings, each.page) for each in GUIDES)) or _SETTINGS
-    return _longest(command, " ", ((each.commands, each.page) for each in GUIDES))
+        return (
+            _longest(setting, ".", ((guide.settings, guide.page) for guide in GUIDES)) or _SETTINGS
+        )
+    return _longest(command, " ", ((guide.commands, guide.page) for guide in GUIDES))
 
 
 def address_for(arguments: Sequence[str], setting: str = "") -> str:
@@ -109,15 +111,15 @@ def address_for(arguments: Sequence[str], setting: str = "") -> str:
 
 
 def _configuration(arguments: Sequence[str]) -> Path | None:
-    after = [*dropwhile(lambda each: each != "--config", arguments)][1:2]
+    after = [*dropwhile(lambda argument: argument != "--config", arguments)][1:2]
     return Path(after[0]) if after else None
 
 
 def _longest(text: str, mark: str, named: Iterator[tuple[tuple[str, ...], str]]) -> str:
-    found = [
+    matches = [
         (len(name), page)
         for names, page in named
         for name in names
         if f"{text}{mark}".startswith(f"{name}{mark}") or text.startswith(f"{name}_")
     ]
-    return max(found, default=(0, ""))[1]
+    return max(matches, default=(0, ""))[1]

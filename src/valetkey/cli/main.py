@@ -79,8 +79,8 @@ CORE_COMMANDS = (
 COMMANDS = (
     *CORE_COMMANDS,
     *(
-        ListedCommand(name, each.purpose, each.heading or "Manage", derived=True)
-        for name, each in catalogue.feature_groups()
+        ListedCommand(name, group.purpose, group.heading or "Manage", derived=True)
+        for name, group in catalogue.feature_groups()
     ),
 )
 
@@ -88,7 +88,7 @@ COMMANDS = (
 def _listed(name: str) -> ListedCommand | None:
     # The plural is accepted: `valetkey users import` as well as `valetkey user import`.
     names = (name, name.removesuffix("s"))
-    return next((each for name in names for each in COMMANDS if each.name == name), None)
+    return next((command for name in names for command in COMMANDS if command.name == name), None)
 
 
 class _Commands(click.Group):
@@ -100,8 +100,8 @@ class _Commands(click.Group):
         if listed is None:
             return None
         # A shell that completes words waits for each of them.
-        found = catalogue.described(listed.name) if ctx.resilient_parsing else None
-        return found or listed.command()
+        command = catalogue.described(listed.name) if ctx.resilient_parsing else None
+        return command or listed.command()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -150,7 +150,9 @@ def main() -> None:
     # Until the command is imported: that leaves no garbage, and looking for some takes long.
     gc.disable()
     # Under nohup(1), SIGHUP is ignored, and stays so.
-    ignored = {each for each in interrupts.ENDINGS if signal.getsignal(each) is signal.SIG_IGN}
+    ignored = {
+        number for number in interrupts.ENDINGS if signal.getsignal(number) is signal.SIG_IGN
+    }
     interrupts.raise_once(numbers=set(interrupts.ENDINGS) - ignored)
     code = run(sys.argv[1:])
     # Only the exit code is left to give, and a signal would replace it.

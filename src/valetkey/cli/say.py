@@ -29,10 +29,10 @@ def as_json(value: object) -> None:
 
 def program() -> str:
     """Return the program as it is called from here: its name if that is on the PATH."""
-    found, called = shutil.which("valetkey"), Path(sys.argv[0])
+    executable, called = shutil.which("valetkey"), Path(sys.argv[0])
     if called.name != "valetkey" or not called.exists():
         return "valetkey"
-    if found and Path(found).samefile(called):
+    if executable and Path(executable).samefile(called):
         return "valetkey"
     path, here = called.absolute(), Path.cwd()
     return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))

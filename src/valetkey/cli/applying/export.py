@@ -79,22 +79,22 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     apis = every_api(tx)
     for kind in DECLARED_KINDS:
         if kind.before_users:
-            yield from ((kind.table, each) for each in kind.exported(tx))
+            yield from ((kind.table, table) for table in kind.exported(tx))
     if users:
         declared = tx.attributes()
-        kept = (each for each in every_user(tx) if not tx.account_removals.is_done(each.uid))
-        yield from (("users", _user(each, declared)) for each in kept)
+        kept = (user for user in every_user(tx) if not tx.account_removals.is_done(user.uid))
+        yield from (("users", _user(user, declared)) for user in kept)
     # A group must exist before those in it.
     groups = sorted(every_group(tx), key=lambda group: group.parent != "")
-    yield from (("groups", _group(tx, each, users=users)) for each in groups)
+    yield from (("groups", _group(tx, group, users=users)) for group in groups)
     credentials = {api.id for api in apis}
-    clients = (each for each in every_client(tx) if each.id not in credentials)
-    yield from (("clients", _client(each)) for each in clients if not each.self_registered)
+    clients = (client for client in every_client(tx) if client.id not in credentials)
+    yield from (("clients", _client(client)) for client in clients if not client.self_registered)
     roles = (_role(tx, api, role, users=users) for api in apis for role in api.roles)
-    yield from (("roles", each) for each in roles if each is not None)
+    yield from (("roles", table) for table in roles if table is not None)
     for kind in DECLARED_KINDS:
         if not kind.before_users:
-            yield from ((kind.table, each) for each in kind.exported(tx))
+            yield from ((kind.table, table) for table in kind.exported(tx))
 
 
 def _brand(tx: Transaction) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ def _user(user: User, declared: Sequence[Attribute]) -> Table:
     }
     if not user.claims.phone_number_verified:
         del claims["phone_number_verified"]
-    given = {part: text for part, text in address.items() if text}
+    parts = {part: text for part, text in address.items() if text}
     return {
         "uid": user.uid,
         "username": user.username,
@@ -134,7 +134,7 @@ def _user(user: User, declared: Sequence[Attribute]) -> Table:
         "email_verified": user.email_verified_at is not None,
         "name": user.name,
         **claims,
-        "address": given or None,
+        "address": parts or None,
         "attributes": attributes_of(user, declared) or None,
         **_disabled(user.disabled_at),
     }

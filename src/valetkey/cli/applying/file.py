@@ -58,14 +58,14 @@ def read_site(path: Path) -> DeclaredObjects:
     The rules for clients and users are not checked here.
     """
     document = read_toml(path, MEGABYTES)
-    known = (
+    tables = (
         *("brand", "users", "groups", "clients", "roles"),
-        *(each.table for each in DECLARED_KINDS),
+        *(kind.table for kind in DECLARED_KINDS),
     )
     problems = [
-        _unknown(name, "table", name, known)
+        _unknown(name, "table", name, tables)
         for name in document
-        if name not in known and name != "name"
+        if name not in tables and name != "name"
     ]
     name = document.get("name", "")
     if not isinstance(name, str) or (name and NAME.fullmatch(name) is None):
@@ -79,8 +79,8 @@ def read_site(path: Path) -> DeclaredObjects:
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
     of_features = {
-        each.name: tuple(_wanted(each.table, document, each.readers, each.secret_key, problems))
-        for each in DECLARED_KINDS
+        kind.name: tuple(_wanted(kind.table, document, kind.readers, kind.secret_key, problems))
+        for kind in DECLARED_KINDS
     }
     problems += _repeated(groups, "name", str)
     problems += _lacking(groups, "name", "…")
@@ -90,9 +90,9 @@ def read_site(path: Path) -> DeclaredObjects:
     problems += _repeated(users, "uid", str)
     problems += _repeated(clients, "client_id", str)
     problems += _lacking(users, "username", "…")
-    for each in DECLARED_KINDS:
-        problems += _repeated(of_features[each.name], each.key, each.spelled)
-        problems += _lacking(of_features[each.name], each.key, each.example)
+    for kind in DECLARED_KINDS:
+        problems += _repeated(of_features[kind.name], kind.key, kind.spelled)
+        problems += _lacking(of_features[kind.name], kind.key, kind.example)
     problems += [
         Problem(client.path, "it has no name", 'write name = "…"')
         for client in clients
@@ -106,13 +106,13 @@ def read_site(path: Path) -> DeclaredObjects:
 def holds_secrets(site: DeclaredObjects) -> bool:
     """Return whether the file contains a secret."""
     of_features = chain.from_iterable(site.of_features.values())
-    return any(each.secret is not None for each in (*site.users, *site.clients, *of_features))
+    return any(entry.secret is not None for entry in (*site.users, *site.clients, *of_features))
 
 
 def _wanted(
     kind: str,
     document: Mapping[str, object],
-    known: Mapping[str, Reader],
+    readers: Mapping[str, Reader],
     secret_key: str,
     problems: list[Problem],
 ) -> Iterator[DeclaredEntry]:
@@ -120,17 +120,17 @@ def _wanted(
     if not isinstance(listed, list):
         problems.append(Problem(kind, "it is not a list", f"write [[{kind}]] above each of them"))
         return
-    for number, each in enumerate(cast("list[object]", listed), start=1):
-        place, above = f"{kind}[{number}]", f"[[{kind}]]"
-        entry = _entry(place, each, known, problems, above=above, secret_key=secret_key)
+    for number, value in enumerate(cast("list[object]", listed), start=1):
+        path, above = f"{kind}[{number}]", f"[[{kind}]]"
+        entry = _entry(path, value, readers, problems, above=above, secret_key=secret_key)
         if entry is not None:
             yield entry
 
 
 def _entry(
-    place: str,
+    path: str,
     entry: object,
-    known: Mapping[str, Reader],
+    readers: Mapping[str, Reader],
     problems: list[Problem],
     *,
     above: str,
@@ -138,52 +138,52 @@ def _entry(
 ) -> DeclaredEntry | None:
     """Return a table of the file, None if it is something else."""
     if not isinstance(entry, dict):
-        problems.append(Problem(place, "it is not a table", f"write {above} above it"))
+        problems.append(Problem(path, "it is not a table", f"write {above} above it"))
         return None
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in cast("dict[str, object]", entry).items():
-        if key not in known:
-            elsewhere = _ELSEWHERE.get((place.partition("[")[0], key), "")
-            problems.append(_unknown(f"{place}.{key}", "key", key, tuple(known), elsewhere))
+        if key not in readers:
+            elsewhere = _ELSEWHERE.get((path.partition("[")[0], key), "")
+            problems.append(_unknown(f"{path}.{key}", "key", key, tuple(readers), elsewhere))
             continue
         name = _NAMES.get(key, key)
-        if name in given:
-            problems.append(Problem(f"{place}.{key}", f"it is {name} too", "write one of them"))
+        if name in values:
+            problems.append(Problem(f"{path}.{key}", f"it is {name} too", "write one of them"))
             continue
         try:
-            given[name] = known[key](value)
+            values[name] = readers[key](value)
         except InvalidDeclaredValue as right:
             shown = "its value" if key == secret_key else quoted(value)
-            problems.append(Problem(f"{place}.{key}", f"{shown} is not valid", str(right)))
-    secret = given.pop(secret_key, None)
-    return DeclaredEntry(place, given, Secret(str(secret)) if secret is not None else None)
+            problems.append(Problem(f"{path}.{key}", f"{shown} is not valid", str(right)))
+    secret = values.pop(secret_key, None)
+    return DeclaredEntry(path, values, Secret(str(secret)) if secret is not None else None)
 
 
 def _unknown(
-    path: str, what: str, name: str, known: tuple[str, ...], elsewhere: str = ""
+    path: str, what: str, name: str, names: tuple[str, ...], elsewhere: str = ""
 ) -> Problem:
-    close = get_close_matches(name, known, 1)
-    right = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    close = get_close_matches(name, names, 1)
+    right = f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
     return Problem(printable(path, "�"), f"unknown {what}", elsewhere or right)
 
 
 def _lacking(entries: tuple[DeclaredEntry, ...], key: str, example: str) -> Iterator[Problem]:
-    for each in entries:
-        if not each.text(key):
-            yield Problem(each.path, f"it has no {key}", f'write {key} = "{example}"')
+    for entry in entries:
+        if not entry.text(key):
+            yield Problem(entry.path, f"it has no {key}", f'write {key} = "{example}"')
 
 
 def _repeated(
     entries: tuple[DeclaredEntry, ...], key: str, spelt: Callable[[str], str]
 ) -> Iterator[Problem]:
     seen: dict[str, str] = {}
-    for each in entries:
-        value = spelt(each.text(key))
+    for entry in entries:
+        value = spelt(entry.text(key))
         if value and value in seen:
             yield Problem(
-                f"{each.path}.{key}", f"{seen[value]} has the same", "name each only once"
+                f"{entry.path}.{key}", f"{seen[value]} has the same", "name each only once"
             )
-        seen[value] = each.path
+        seen[value] = entry.path
 
 
 def _number(value: object) -> int:
@@ -193,14 +193,14 @@ def _number(value: object) -> int:
 
 
 def _address(value: object) -> Mapping[str, str]:
-    known = Address.__struct_fields__
+    parts = Address.__struct_fields__
     if not isinstance(value, dict):
-        raise InvalidDeclaredValue(f'write a table, such as {{ {known[0]} = "…" }}')
+        raise InvalidDeclaredValue(f'write a table, such as {{ {parts[0]} = "…" }}')
     members = cast("dict[str, object]", value)
     for part in members:
-        if part not in known:
-            raise InvalidDeclaredValue(f"its parts are {', '.join(known)}")
-    return {part: read_text(each) for part, each in members.items()}
+        if part not in parts:
+            raise InvalidDeclaredValue(f"its parts are {', '.join(parts)}")
+    return {part: read_text(member) for part, member in members.items()}
 
 
 def _keys(value: object) -> str:

@@ -187,17 +187,17 @@ def _needs_secret(client: Client, now: Instant) -> bool:
 def _has(keeper: Registrar, client: Client, secret: Secret, now: Instant) -> bool:
     print_ = keeper.fingerprints.fingerprint(secret_purpose(client.id), secret.reveal())
     # Fingerprints are not secret to a process that holds their key.
-    return any(same(each.fingerprint, print_) for each in client.live_secrets(now))
+    return any(same(live_secret.fingerprint, print_) for live_secret in client.live_secrets(now))
 
 
 def apply_group(tx: Transaction, entry: DeclaredEntry, fresh_id: str, now: Instant) -> Step:
     """Create or change the group, and add members. Raises InvalidEntry if a rule forbids it."""
     name, fields = entry.text("name"), GroupWanted.__struct_fields__
-    given = {field: entry.text(field) for field in fields}
+    values = {field: entry.text(field) for field in fields}
     try:
-        declared = msgspec.convert(given, GroupWanted)
+        declared = msgspec.convert(values, GroupWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(entry, faults_of(error, given, GroupWanted)) from None
+        raise invalid_entry(entry, faults_of(error, values, GroupWanted)) from None
     there = _there(tx, entry)
     if there is None:
         group = Group(id=fresh_id, created_at=now, **asdict(declared))
@@ -238,7 +238,7 @@ def _there(tx: Transaction, entry: DeclaredEntry) -> Group | None:
 def assign_roles(tx: Transaction, entry: DeclaredEntry, now: Instant) -> Step:
     """Assign the role to users and groups. Raises InvalidEntry for those that do not exist."""
     api, role = _api(tx, entry), entry.text("role")
-    given = {
+    assignments = {
         role_part(role, user.uid): assign(tx, user, api, role, now)
         for user in _users(tx, entry, "users")
     }
@@ -248,10 +248,11 @@ def assign_roles(tx: Transaction, entry: DeclaredEntry, now: Instant) -> Step:
             raise invalid_entry(
                 entry, [MetadataError("groups", f"groups; there is no {name[:80]!a}")]
             )
-        given[role_part(role, group.id)] = assign_group(tx, group, api, role, now)
-    added = sum(given.values())
+        assignments[role_part(role, group.id)] = assign_group(tx, group, api, role, now)
+    added = sum(assignments.values())
     owned = (
-        Declared(AppliedKind.ROLE, api.id, part, is_new=is_new) for part, is_new in given.items()
+        Declared(AppliedKind.ROLE, api.id, part, is_new=is_new)
+        for part, is_new in assignments.items()
     )
     shown = [f"{added} added"] if added else []
     return changed_or_kept("role", f"{role} at {api.identifier}", shown, *owned)
@@ -262,24 +263,24 @@ def _api(tx: Transaction, entry: DeclaredEntry) -> Api:
     if api is None:
         raise invalid_entry(entry, [MetadataError("api", "the identifier of a declared API")])
     if entry.text("role") not in api.roles:
-        known = ", ".join(api.roles) or "none"
+        roles = ", ".join(api.roles) or "none"
         raise invalid_entry(
-            entry, [MetadataError("role", f"a role that the API declares: {known}")]
+            entry, [MetadataError("role", f"a role that the API declares: {roles}")]
         )
     return api
 
 
 def _users(tx: Transaction, entry: DeclaredEntry, key: str) -> Sequence[User]:
     """Return the users that the file names, locked in the order of their uids."""
-    found: dict[int, User] = {}
+    users: dict[int, User] = {}
     for name in cast("Sequence[str]", entry.values.get(key, ())):
         user = tx.users.find_by_username(name)
         if user is None:
             raise invalid_entry(
                 entry, [MetadataError(key, f"usernames; there is no {name[:80]!a}")]
             )
-        found[user.uid] = user
-    held = [tx.users.find_to_change(user.uid) for _, user in sorted(found.items())]
+        users[user.uid] = user
+    held = [tx.users.find_to_change(user.uid) for _, user in sorted(users.items())]
     return [user for user in held if user is not None]
 
 
@@ -348,14 +349,16 @@ def _image(folder: Path, text: str) -> bytes:
 def apply_brand(tx: Transaction, opened: OpenedStore, brand: WantedBrand, now: Instant) -> Step:
     """Change the parts of the brand that the file has. Raises InvalidEntry for invalid values."""
     entry, settings = brand.entry, opened.settings.brand
-    given = {each.value: entry.text(each).strip() for each in BrandField if each in entry.values}
+    texts = {
+        field.value: entry.text(field).strip() for field in BrandField if field in entry.values
+    }
     try:
-        msgspec.convert(given, BrandChange)
+        msgspec.convert(texts, BrandChange)
     except msgspec.ValidationError as error:
-        raise invalid_entry(entry, faults_of(error, given, BrandChange)) from None
+        raise invalid_entry(entry, faults_of(error, texts, BrandChange)) from None
     before, changed_before = current_brand(tx, settings), tx.brand.all()
     # What is so already is not written again.
-    values = {BrandField(name): value for name, value in given.items()}
+    values = {BrandField(name): value for name, value in texts.items()}
     changes = {field: value for field, value in values.items() if value != before[field]}
     logos = {
         field: image for field, image in brand.logos.items() if logo_path(image) != before[field]
@@ -413,14 +416,14 @@ def prepared_user(opened: OpenedStore, entry: DeclaredEntry, stored: str | None)
 
 def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant) -> Step:
     """Create or change the account. Raises InvalidEntry if the rules do not allow it."""
-    entry, given = user.entry, user.entry.values
+    entry, values = user.entry, user.entry.values
     there = find_user(tx, entry)
     record = UserRecord(
         username=entry.text("username"),
-        email=str(given.get("email", there.email if there else "")),
-        name=str(given.get("name", there.name if there else "")),
+        email=str(values.get("email", there.email if there else "")),
+        name=str(values.get("name", there.name if there else "")),
         email_verified=bool(
-            given.get("email_verified", there is None or there.email_verified_at is not None)
+            values.get("email_verified", there is None or there.email_verified_at is not None)
         ),
         claims=_claims(entry, StandardClaims.NOTHING if there is None else there.claims),
     )
@@ -429,7 +432,7 @@ def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant
         if isinstance(made, tuple):
             raise invalid_entry(entry, made)
         made, _ = _with_attributes(tx, made, entry, now)
-        if given.get("disabled"):
+        if values.get("disabled"):
             keeper.disable(tx, made, now)
         owned = Declared(AppliedKind.USER, str(made.uid), is_new=True)
         costs = _missing(user, made)
@@ -443,8 +446,8 @@ def apply_user(tx: Transaction, keeper: Accounts, user: WantedUser, now: Instant
     if user.password_hash is not None:
         keeper.set_password(tx, changed, user.password_hash, now)
         names.append("password (signs out everywhere)")
-    if "disabled" in given:
-        switch = keeper.disable if given["disabled"] else keeper.enable
+    if "disabled" in values:
+        switch = keeper.disable if values["disabled"] else keeper.enable
         if switch(tx, changed, now):
             names.append("disabled")
     owned = Declared(AppliedKind.USER, str(changed.uid))
@@ -457,12 +460,12 @@ def _with_attributes(
     """Return the user with the attributes in the file, and the names of changed ones."""
     if "attributes" not in entry.values:
         return user, ()
-    given = cast("Mapping[str, object]", entry.values["attributes"])
-    changed = change_attributes(tx, user, given, now)
+    attributes = cast("Mapping[str, object]", entry.values["attributes"])
+    changed = change_attributes(tx, user, attributes, now)
     if isinstance(changed, tuple):
         raise invalid_entry(entry, changed)
     before, after = user.attributes.values, changed.attributes.values
-    return changed, [f"attributes.{name}" for name in given if before.get(name) != after[name]]
+    return changed, [f"attributes.{name}" for name in attributes if before.get(name) != after[name]]
 
 
 def _missing(user: WantedUser, made: User) -> tuple[str, ...]:

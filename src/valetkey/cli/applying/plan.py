@@ -43,16 +43,16 @@ from valetkey.kernel.refusal import OperatorError, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import fresh_id
 
-_OF_FEATURES = {each.name: each for each in DECLARED_KINDS}
+_OF_FEATURES = {kind.name: kind for kind in DECLARED_KINDS}
 _SWITCHED, _SWITCHED_LATE = (
     tuple(
-        each.name
-        for each in DECLARED_KINDS
-        if each.switch is not None and each.before_users is is_early
+        kind.name
+        for kind in DECLARED_KINDS
+        if kind.switch is not None and kind.before_users is is_early
     )
     for is_early in (False, True)
 )
-_REMOVED = tuple(each.name for each in reversed(DECLARED_KINDS) if each.remove is not None)
+_REMOVED = tuple(kind.name for kind in reversed(DECLARED_KINDS) if kind.remove is not None)
 _DISABLED = frozenset({AppliedKind.USER, AppliedKind.CLIENT, *_SWITCHED, *_SWITCHED_LATE})
 """Kinds that are disabled, and enabled when the file declares them again. Others are deleted."""
 _DELETED = (
@@ -76,15 +76,15 @@ class Ownership(Struct, frozen=True):
     def record(self, entry: DeclaredEntry, step: Step, *, adopt: bool) -> Step:
         """Own what the step created; enable what was pruned and is declared again."""
         revived = False
-        for each in step.declares:
-            before = self.owned.get(_key(each))
+        for declared_object in step.declares:
+            before = self.owned.get(_key(declared_object))
             if before is not None and before.pruned_at is not None:
                 if "disabled" not in entry.values:
-                    name = self._switch(each.kind, each.id, before.pruned_at)
+                    name = self._switch(declared_object.kind, declared_object.id, before.pruned_at)
                     revived = revived or name is not None
-                self._put(each)
-            elif each.is_new or (adopt and before is None):
-                self._put(each)
+                self._put(declared_object)
+            elif declared_object.is_new or (adopt and before is None):
+                self._put(declared_object)
         if not revived:
             return step
         action = Action.CHANGE if step.action is Action.KEEP else step.action
@@ -92,39 +92,56 @@ class Ownership(Struct, frozen=True):
 
     def prune(self, steps: Sequence[Step]) -> Iterator[Step]:
         """Remove or disable what the file owns but does not declare. Raises InvalidEntry."""
-        declared = {_key(each) for step in steps for each in step.declares}
+        declared = {_key(declared_object) for step in steps for declared_object in step.declares}
         left = sorted(
             (
-                each
-                for key, each in self.owned.items()
-                if key not in declared and each.pruned_at is None and each.kind in _ORDER
+                applied_object
+                for key, applied_object in self.owned.items()
+                if key not in declared
+                and applied_object.pruned_at is None
+                and applied_object.kind in _ORDER
             ),
-            key=lambda each: (_ORDER.index(each.kind), each.id, each.part),
+            key=lambda applied_object: (
+                _ORDER.index(applied_object.kind),
+                applied_object.id,
+                applied_object.part,
+            ),
         )
         # Subgroups first: a group that contains groups is kept.
-        parents = [each for each in left if each.kind == AppliedKind.GROUP and self._contains(each)]
-        for each in (*(each for each in left if each not in parents), *parents):
-            step = self._remove(each)
+        parents = [
+            applied_object
+            for applied_object in left
+            if applied_object.kind == AppliedKind.GROUP and self._contains(applied_object)
+        ]
+        for applied_object in (
+            *(applied_object for applied_object in left if applied_object not in parents),
+            *parents,
+        ):
+            step = self._remove(applied_object)
             if step is not None:
                 yield step
 
-    def _contains(self, each: AppliedObject) -> bool:
-        group = self.tx.groups.find_by_id(each.id)
+    def _contains(self, applied_object: AppliedObject) -> bool:
+        group = self.tx.groups.find_by_id(applied_object.id)
         return group is not None and self.tx.groups.has_groups(group)
 
-    def _put(self, each: Declared) -> None:
-        self.tx.applied.claim(AppliedObject(str(each.kind), each.id, each.part, self.name))
+    def _put(self, declared_object: Declared) -> None:
+        self.tx.applied.claim(
+            AppliedObject(
+                str(declared_object.kind), declared_object.id, declared_object.part, self.name
+            )
+        )
 
-    def _remove(self, each: AppliedObject) -> Step | None:
-        kind = each.kind
+    def _remove(self, applied_object: AppliedObject) -> Step | None:
+        kind = applied_object.kind
         try:
             if kind in _DISABLED:
-                name = self._switch(kind, each.id)
+                name = self._switch(kind, applied_object.id)
                 if name is not None:
-                    self.tx.applied.claim(replace(each, pruned_at=self.opened.now))
+                    self.tx.applied.claim(replace(applied_object, pruned_at=self.opened.now))
                     return Step(Action.REMOVE, kind, name, ("disabled",))
                 # Disabled or deleted by an operator.
-                self.tx.applied.release(kind, each.id, each.part)
+                self.tx.applied.release(kind, applied_object.id, applied_object.part)
                 return None
             removers: Mapping[str, Callable[[AppliedObject], Step | None]] = {
                 AppliedKind.ROLE: self._role,
@@ -132,13 +149,13 @@ class Ownership(Struct, frozen=True):
                 AppliedKind.GROUP: self._group,
                 AppliedKind.BRAND: self._brand,
             }
-            step = removers.get(kind, self._of_feature)(each)
+            step = removers.get(kind, self._of_feature)(applied_object)
         except Refused as refused:
-            name = f"{kind} {each.id}"
+            name = f"{kind} {applied_object.id}"
             why = refused.refusal.description
             raise InvalidEntry([Problem(name, "it cannot be pruned", why)]) from None
         if step is None or step.action is Action.REMOVE:
-            self.tx.applied.release(kind, each.id, each.part)
+            self.tx.applied.release(kind, applied_object.id, applied_object.part)
         return step
 
     def _switch(self, kind: str, object_id: str, pruned_at: Instant | None = None) -> str | None:
@@ -170,10 +187,10 @@ class Ownership(Struct, frozen=True):
                 services = self.opened.foundation.services
                 return switch(services, tx, object_id, pruned_at, now)
 
-    def _role(self, each: AppliedObject) -> Step | None:
+    def _role(self, applied_object: AppliedObject) -> Step | None:
         tx, now = self.tx, self.opened.now
-        role, sort, holder = each.part.split(" ", 2)
-        api = tx.apis.find(each.id)
+        role, sort, holder = applied_object.part.split(" ", 2)
+        api = tx.apis.find(applied_object.id)
         if api is None:
             return None
         if sort == "user":
@@ -188,17 +205,17 @@ class Ownership(Struct, frozen=True):
             name = group.name
         return Step(Action.REMOVE, "role", f"{role} at {api.identifier}", (f"{sort} {name}",))
 
-    def _member(self, each: AppliedObject) -> Step | None:
-        group = self.tx.groups.find_by_id(each.id)
-        user = self.tx.users.find_to_change(Uid(int(each.part.removeprefix("user "))))
+    def _member(self, applied_object: AppliedObject) -> Step | None:
+        group = self.tx.groups.find_by_id(applied_object.id)
+        user = self.tx.users.find_to_change(Uid(int(applied_object.part.removeprefix("user "))))
         if group is None or user is None:
             return None
         if not groups.remove_member(self.tx, user, group, self.opened.now):
             return None
         return Step(Action.REMOVE, "member", user.username, (f"of group {group.name}",))
 
-    def _brand(self, each: AppliedObject) -> Step | None:
-        field = next((field for field in self.tx.brand.all() if field == each.id), None)
+    def _brand(self, applied_object: AppliedObject) -> Step | None:
+        field = next((field for field in self.tx.brand.all() if field == applied_object.id), None)
         if field is None:
             return None
         opened = self.opened
@@ -206,15 +223,15 @@ class Ownership(Struct, frozen=True):
         change_brand(self.tx, opened.operator, settings, {field: None}, opened.now)
         return Step(Action.REMOVE, "brand", field, ("reset to the setting",))
 
-    def _of_feature(self, each: AppliedObject) -> Step | None:
-        remove = _OF_FEATURES[each.kind].remove
-        if remove is None or not remove(self.tx, each.id, self.opened.now):
+    def _of_feature(self, applied_object: AppliedObject) -> Step | None:
+        remove = _OF_FEATURES[applied_object.kind].remove
+        if remove is None or not remove(self.tx, applied_object.id, self.opened.now):
             return None
-        return Step(Action.REMOVE, each.kind, each.id, ("deleted",))
+        return Step(Action.REMOVE, applied_object.kind, applied_object.id, ("deleted",))
 
-    def _group(self, each: AppliedObject) -> Step | None:
+    def _group(self, applied_object: AppliedObject) -> Step | None:
         tx = self.tx
-        group = tx.groups.find_by_id(each.id)
+        group = tx.groups.find_by_id(applied_object.id)
         if group is None or not tx.groups.hold(group):
             return None
         if (
@@ -231,7 +248,9 @@ class Ownership(Struct, frozen=True):
 def ownership(tx: Transaction, opened: OpenedStore, name: str) -> Ownership:
     """Return what the file of this name owns; nothing for a file without a name."""
     owned = tx.applied.of_file(name) if name else ()
-    return Ownership(tx, opened, name, {_key(each): each for each in owned})
+    return Ownership(
+        tx, opened, name, {_key(applied_object): applied_object for applied_object in owned}
+    )
 
 
 def affected_users(owner: Ownership) -> Iterator[int]:
@@ -243,8 +262,8 @@ def affected_users(owner: Ownership) -> Iterator[int]:
             yield int(part.rpartition("user ")[2])
 
 
-def _key(each: AppliedObject | Declared) -> _Key:
-    return (str(each.kind), each.id, each.part)
+def _key(site_object: AppliedObject | Declared) -> _Key:
+    return (str(site_object.kind), site_object.id, site_object.part)
 
 
 class Prepared(Struct, frozen=True):
@@ -293,8 +312,8 @@ async def prepare(
     for entry in site.users:
 
         def read_state(tx: Transaction, entry: DeclaredEntry = entry) -> str | None:
-            found = objects.find_user(tx, entry)
-            return tx.users.password_hash(found.uid) if found else None
+            user = objects.find_user(tx, entry)
+            return tx.users.password_hash(user.uid) if user else None
 
         try:
             stored = await opened.store.read(read_state)
@@ -394,7 +413,7 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
     if site.name or any((site.groups, site.clients, site.roles, site.brand)):
         tx.apis.hold_all()
     owner = ownership(tx, opened, site.name)
-    owned = {each.kind for each in owner.owned.values()}
+    owned = {applied_object.kind for applied_object in owner.owned.values()}
     for kind in DECLARED_KINDS:
         if site.of_features[kind.name] or kind.name in owned:
             kind.hold(tx)
@@ -437,13 +456,13 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
 def _hold_users(tx: Transaction, prepared: Prepared, owner: Ownership) -> None:
     """Lock every user that the file names or owns, by uid and before any row."""
     uids = set(affected_users(owner)) if prepared.prunes else set[int]()
-    for each in prepared.users:
-        there = objects.find_user(tx, each.entry)
-        if there is not None or 0 < each.uid <= LARGEST_UID:
-            uids.add(each.uid if there is None else there.uid)
+    for user in prepared.users:
+        there = objects.find_user(tx, user.entry)
+        if there is not None or 0 < user.uid <= LARGEST_UID:
+            uids.add(user.uid if there is None else there.uid)
     for entry, key in (
-        *((each, "members") for each in prepared.site.groups),
-        *((each, "users") for each in prepared.site.roles),
+        *((group, "members") for group in prepared.site.groups),
+        *((role, "users") for role in prepared.site.roles),
     ):
         for name in cast("Sequence[str]", entry.values.get(key, ())):
             there = tx.users.find_by_username(name)

@@ -37,7 +37,7 @@ def command(
     reset: bool,
     config: Path | None,
     as_json: bool,
-    **given: object,
+    **parameters: object,
 ) -> None:
     """Show the name and appearance of the pages, or change them.
 
@@ -47,9 +47,9 @@ def command(
     Example: valetkey brand --name "Acme" --accent "#0a7d4f"
     """
     settings = options.settings_of(config)
-    change: BrandChange = _INPUT.value(given)
+    change: BrandChange = _INPUT.value(parameters)
     if reset:
-        rest = {each.value: None for each in BrandField}
+        rest = {brand_field.value: None for brand_field in BrandField}
         change = msgspec.convert({**rest, **flat(change)}, BrandChange)
 
     files = {mode: file for mode, file in (("light", logo), ("dark", logo_dark)) if file}

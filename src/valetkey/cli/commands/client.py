@@ -59,7 +59,7 @@ def create(
     preset: str | None,
     config: Path | None,
     as_json: bool,
-    **given: object,
+    **parameters: object,
 ) -> None:
     """Register an application. Its secret is generated and printed once.
 
@@ -70,7 +70,7 @@ def create(
     """
     built_with = PRESETS[preset] if preset else None
     start = built_with.metadata(name) if built_with else ClientMetadata(name=name)
-    values = given_values(given)
+    values = given_values(parameters)
     metadata = with_values(start, values)
     if built_with:
         metadata = with_values(built_with.completed(metadata), values)
@@ -99,12 +99,12 @@ def presets(as_json: bool) -> None:
     if as_json:
         say.as_json(
             [
-                {"preset": each.name, "label": each.label, "redirect_uri": each.redirect_uri}
-                for each in PRESETS.values()
+                {"preset": preset.name, "label": preset.label, "redirect_uri": preset.redirect_uri}
+                for preset in PRESETS.values()
             ]
         )
         return
-    rows = [(each.name, each.label, each.redirect_uri or "-") for each in PRESETS.values()]
+    rows = [(preset.name, preset.label, preset.redirect_uri or "-") for preset in PRESETS.values()]
     say.table(("PRESET", "BUILT WITH", "REDIRECT URI IN DEVELOPMENT"), rows)
 
 
@@ -114,7 +114,7 @@ def presets(as_json: bool) -> None:
 @metadata_options
 @options.config_file
 @options.as_json
-def change(client_id: str, config: Path | None, as_json: bool, **given: object) -> None:
+def change(client_id: str, config: Path | None, as_json: bool, **parameters: object) -> None:
     """Change an app's registration; omitted options stay as they are.
 
     An option that can be repeated replaces the whole list; an empty value removes it. If the app
@@ -125,7 +125,7 @@ def change(client_id: str, config: Path | None, as_json: bool, **given: object) 
 
     async def change_registration(opened: OpenedStore) -> tuple[Client, str]:
         await opened.store.read(lambda tx: client_named(tx, client_id))
-        return await _performed(opened, CHANGE, LocalChange(given_values(given)), client_id)
+        return await _performed(opened, CHANGE, LocalChange(given_values(parameters)), client_id)
 
     client, secret = with_store(options.settings_of(config), change_registration)
     _print_client(client, secret, f"{client.id} is up to date", as_json=as_json)
@@ -153,16 +153,16 @@ def _print_client(
     files: Sequence[ConfigurationFile] = (),
     issuer: str = "",
 ) -> None:
-    found = {"issuer": issuer, "discovery": f"{issuer}{_DISCOVERY}"} if issuer else {}
+    addresses = {"issuer": issuer, "discovery": f"{issuer}{_DISCOVERY}"} if issuer else {}
     if as_json:
-        members: dict[str, object] = {**({"client_secret": secret} if secret else {}), **found}
+        members: dict[str, object] = {**({"client_secret": secret} if secret else {}), **addresses}
         if files:
             members["configuration"] = {file.name: file.text for file in files}
         say.as_json({**clients.as_json(client), **members})
         return
     say.line(headline)
     secrets = [("client_secret", secret)] if secret else []
-    say.fields([("client_id", client.id), *secrets, *found.items()])
+    say.fields([("client_id", client.id), *secrets, *addresses.items()])
     if secret:
         say.note("The secret is shown only now.")
     for file in files:

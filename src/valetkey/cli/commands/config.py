@@ -39,8 +39,8 @@ def check(config: Path | None, as_json: bool) -> int:
     except OperatorErrors as errors:
         problems = errors.problems
     if as_json:
-        found = [{"setting": p.path, "wrong": p.wrong, "right": p.right} for p in problems]
-        say.as_json({"ok": not problems, "problems": found})
+        shown_problems = [{"setting": p.path, "wrong": p.wrong, "right": p.right} for p in problems]
+        say.as_json({"ok": not problems, "problems": shown_problems})
     elif problems:
         raise OperatorErrors(str(config or "the configuration"), problems)
     else:

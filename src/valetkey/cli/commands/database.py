@@ -119,7 +119,7 @@ def forget_missing_databases(settings: Settings, names: Sequence[str]) -> None:
     check.
     """
     selected = [(name, server) for name, server in servers(settings) if name in names]
-    forgotten = [name for name, each in selected if asyncio.run(forget_missing(settings, each))]
+    forgotten = [name for name, server in selected if asyncio.run(forget_missing(settings, server))]
     if not forgotten:
         raise OperatorError("no known database is missing; leave --new out")
     for name in forgotten:
@@ -174,16 +174,16 @@ def check(config: Path | None, as_json: bool) -> int:
     Example: valetkey database check
     """
     settings = options.settings_of(config)
-    found = asyncio.run(health_of_servers(settings))
+    reports = asyncio.run(health_of_servers(settings))
     if as_json:
-        say.as_json([asdict(health) for health in found])
+        say.as_json([asdict(health) for health in reports])
     else:
-        for health in found:
+        for health in reports:
             mark = say.coloured("ok", "green") if health.ok else say.coloured("no", "red")
             say.line(f"{mark}  {health.server}: {health.found}")
             if health.next:
                 say.line(f"    {health.next}")
-    return Exit.OK if all(health.ok for health in found) else Exit.FAILED
+    return Exit.OK if all(health.ok for health in reports) else Exit.FAILED
 
 
 @command.command()
@@ -286,11 +286,15 @@ def restore(
     Example: valetkey database restore --authorization backups/authorization-20260401T120000Z.db
     """
     settings = options.settings_of(config)
-    given = {"authorization": authorization, "resource": resource}
+    files = {"authorization": authorization, "resource": resource}
     confirm("Both servers must be stopped; all sessions and tokens end. Continue?", yes=yes)
-    chosen = [each for each in servers(settings) if not any(given.values()) or given[each[0]]]
+    chosen = [
+        named_server
+        for named_server in servers(settings)
+        if not any(files.values()) or files[named_server[0]]
+    ]
     for name, server in chosen:
-        if (file := given[name]) is not None:
+        if (file := files[name]) is not None:
             restoring.replace_database(settings, name, server, file, accept=accept)
     for name, _ in chosen:
         if name == "resource":
@@ -338,10 +342,12 @@ def copy(old: Path, new: Path, server: str | None, cancel: bool, yes: bool, as_j
     confirm("Make the servers refuse writes now, and use the copy from then on?", yes=yes)
     copied = asyncio.run(restoring.copy_databases(before, after, names, say.progress))
     if as_json:
-        say.as_json([to_builtins(each) for each in copied])
+        say.as_json([to_builtins(database) for database in copied])
         return Exit.OK
-    for each in copied:
-        say.line(f"{each.server}: {each.rows:,} rows in {len(each.tables)} tables, compared")
+    for database in copied:
+        say.line(
+            f"{database.server}: {database.rows:,} rows in {len(database.tables)} tables, compared"
+        )
     say.note(f"Start the servers with {new}. Servers that run with {old} answer 503 from now on.")
     return Exit.OK
 
@@ -353,18 +359,18 @@ def _show_plans(settings: Settings, *, as_json: bool) -> int:
         if is_begun(settings, server)
     ]
     if as_json:
-        say.as_json([to_builtins(each) for each in plans])
+        say.as_json([to_builtins(plan) for plan in plans])
         return Exit.OK
-    for each in plans:
-        if not each.steps:
-            say.line(f"{each.server}: nothing to do")
+    for plan in plans:
+        if not plan.steps:
+            say.line(f"{plan.server}: nothing to do")
             continue
-        mebibytes = each.bytes >> 20
+        mebibytes = plan.bytes >> 20
         say.line(
-            f"{each.server}: {len(each.steps)} statements in one transaction, at most about "
-            f"{max(1, each.seconds)} s ({mebibytes} MiB on a slow disk)"
+            f"{plan.server}: {len(plan.steps)} statements in one transaction, at most about "
+            f"{max(1, plan.seconds)} s ({mebibytes} MiB on a slow disk)"
         )
-        for step in each.steps:
+        for step in plan.steps:
             say.line(f"    {step.migration}: {step.statement}")
             say.line(f"        lock: {step.lock}")
     return Exit.OK
@@ -419,7 +425,7 @@ async def _record_backup(settings: Settings, kind: BackupKind, size: int) -> Non
 
     try:
         if missing := await pending(engine, SCHEMAS["authorization"]):
-            names = ", ".join(each.name for each in missing)
+            names = ", ".join(migration.name for migration in missing)
             raise OperatorError(f"its tables are older than this version: {names}")
         await engine.write(record)
     finally:

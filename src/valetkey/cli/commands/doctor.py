@@ -62,25 +62,29 @@ def command(logs: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
 
     Example: valetkey doctor --logs /var/log/nginx
     """
-    found: list[CheckResult] = []
+    findings: list[CheckResult] = []
     settings = _settings(config)
 
     async def examine() -> None:
         async for finding in _everything(settings, logs):
-            found.append(finding)
+            findings.append(finding)
             if not as_json:
                 _show(finding, settings if isinstance(settings, Settings) else Settings())
 
     asyncio.run(examine())
-    count = {level: sum(each.level is level for each in found) for level in Level}
+    count = {level: sum(finding.level is level for finding in findings) for level in Level}
     if as_json:
-        say.as_json({"ok": not count[Level.ERROR], "findings": [asdict(each) for each in found]})
+        say.as_json(
+            {"ok": not count[Level.ERROR], "findings": [asdict(finding) for finding in findings]}
+        )
     else:
         say.line()
         say.line(
             f"{count[Level.OK]} ok, warnings: {count[Level.WARNING]}, errors: {count[Level.ERROR]}"
         )
-        if shell := sum(not each.console and each.level is not Level.OK for each in found):
+        if shell := sum(
+            not finding.console and finding.level is not Level.OK for finding in findings
+        ):
             say.line(f"Found by this command only, and not on the console's overview: {shell}")
     return Exit.FAILED if count[Level.ERROR] else Exit.OK
 
@@ -101,12 +105,12 @@ async def _everything(
         return
     for finding in _configuration(settings):
         yield finding
-    for each in on_machine(settings, SYSTEM.now()):
-        yield from_shared(each)
+    for shared_finding in on_machine(settings, SYSTEM.now()):
+        yield from_shared(shared_finding)
     async for finding in databases(settings):
         yield finding
-    for each in await over_network(settings):
-        yield from_shared(each)
+    for shared_finding in await over_network(settings):
+        yield from_shared(shared_finding)
     async for finding in check_reachability(settings):
         yield finding
     async for finding in needed_servers(settings):
@@ -124,8 +128,10 @@ def _configuration(settings: Settings) -> Iterator[CheckResult]:
     cores = os.cpu_count() or 1
     for name, server in servers(settings):
         if server.workers > cores:
-            found = f"{server.workers} workers on {cores} cores"
-            yield warning(f"{name} server", found, "More than one for each core does not help.")
+            observation = f"{server.workers} workers on {cores} cores"
+            yield warning(
+                f"{name} server", observation, "More than one for each core does not help."
+            )
 
 
 def _show(finding: CheckResult, settings: Settings) -> None:
@@ -134,6 +140,6 @@ def _show(finding: CheckResult, settings: Settings) -> None:
     if finding.next:
         say.line(f"         {finding.next}")
     if finding.page and finding.level is not Level.OK:
-        place = address_of(finding.page, settings.docs.url, settings.authorization.url)
-        if place:
-            say.line(f"         {place}")
+        address = address_of(finding.page, settings.docs.url, settings.authorization.url)
+        if address:
+            say.line(f"         {address}")

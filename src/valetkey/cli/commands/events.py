@@ -49,7 +49,7 @@ _AT_ONCE = 10_000
 )
 @click.option(
     "--outcome",
-    type=click.Choice([each.value for each in EventOutcome]),
+    type=click.Choice([outcome.value for outcome in EventOutcome]),
     help="Only what failed, or the rest.",
 )
 @click.option(
@@ -88,18 +88,18 @@ def command(
     begun = any(is_begun(settings, server) for _, server in servers(settings))
     if settings.source.file is None and not begun:
         raise OperatorError("there is no database here; name the configuration with --config FILE")
-    place = None if after is None else _place(after)
+    start = None if after is None else _place(after)
     if subject or outcome:
         if object_:
             raise OperatorError("--object cannot be combined with --subject or --outcome")
         criteria = _matching(subject or "", outcome or "")
-        found = asyncio.run(read_matching(settings, place, limit, criteria))
+        events = asyncio.run(read_matching(settings, start, limit, criteria))
     else:
-        found = asyncio.run(read_logs(settings, place, limit, object_ or ""))
+        events = asyncio.run(read_logs(settings, start, limit, object_ or ""))
     if as_csv:
         written = csv.writer(sys.stdout, lineterminator="\n")
         written.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
-        for event in found:
+        for event in events:
             data = json.dumps(event.data, separators=(",", ":"))
             cells = (
                 event.id,
@@ -111,7 +111,7 @@ def command(
                 event.ip_address,
                 event.browser,
             )
-            written.writerow([escape_formula(each) for each in cells])
+            written.writerow([escape_formula(cell) for cell in cells])
         return Exit.OK
     if as_json:
         say.as_json(
@@ -126,11 +126,11 @@ def command(
                     "browser": event.browser,
                     **event.data,
                 }
-                for event in found
+                for event in events
             ]
         )
         return Exit.OK
-    if not found:
+    if not events:
         say.note("There is none.")
         return Exit.OK
     rows = [
@@ -142,7 +142,7 @@ def command(
             event.ip_address,
             _format_data(event.data),
         )
-        for event in found
+        for event in events
     ]
     say.table(("WHEN", "ID", "EVENT", "DONE BY", "FROM", "WITH"), rows)
     return Exit.OK
@@ -165,8 +165,10 @@ def verify_chain(checkpoints: IO[bytes] | None, config: Path | None, as_json: bo
 
     Example: valetkey events verify --checkpoints checkpoints.jsonl
     """
-    known: Sequence[Checkpoint] = [] if checkpoints is None else _checkpoints(checkpoints.read())
-    verdict = with_store(options.settings_of(config), partial(_verify, known))
+    stored_checkpoints: Sequence[Checkpoint] = (
+        [] if checkpoints is None else _checkpoints(checkpoints.read())
+    )
+    verdict = with_store(options.settings_of(config), partial(_verify, stored_checkpoints))
     head = verdict.head
     if as_json:
         say.as_json(
@@ -204,16 +206,16 @@ def print_checkpoint(config: Path | None) -> int:
 
     Example: valetkey events checkpoint
     """
-    found = with_store(options.settings_of(config), _newest_checkpoint)
-    if found is None:
+    newest_checkpoint = with_store(options.settings_of(config), _newest_checkpoint)
+    if newest_checkpoint is None:
         say.note("There is no block yet: the server appends one within seconds of its start.")
         return Exit.FAILED
-    say.line(msgspec.json.encode(found).decode())
+    say.line(msgspec.json.encode(newest_checkpoint).decode())
     return Exit.OK
 
 
-async def _verify(known: Sequence[Checkpoint], opened: OpenedStore) -> VerificationResult:
-    return await verify(opened.store, _public(opened), known)
+async def _verify(checkpoints: Sequence[Checkpoint], opened: OpenedStore) -> VerificationResult:
+    return await verify(opened.store, _public(opened), checkpoints)
 
 
 async def _newest_checkpoint(opened: OpenedStore) -> Checkpoint | None:
@@ -253,5 +255,5 @@ def _format_data(data: Mapping[str, object]) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(str(each) for each in cast("list[object]", value))
+        return ",".join(str(item) for item in cast("list[object]", value))
     return str(value)

@@ -76,10 +76,10 @@ def _plain(reference: str) -> str:
     """Normalise a reference that was read out or typed."""
     letters = read_code(reference).translate(str.maketrans("OIL", "011"))
     letters = letters.removeprefix("VK")[:_LETTERS]
-    found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
-    if _REFERENCE.fullmatch(found) is None:
+    normal_form = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+    if _REFERENCE.fullmatch(normal_form) is None:
         raise OperatorError("a reference looks like VK-7F3K-9QXM-2RTD")
-    return found
+    return normal_form
 
 
 async def _find(settings: Settings, reference: str) -> _Decision | None:
@@ -97,22 +97,22 @@ async def _find(settings: Settings, reference: str) -> _Decision | None:
 
 
 def _look(db: Connection, server: str, reference: str, url: str) -> _Decision | None:
-    found = Decisions(db).find(reference)
-    if found is None:
+    decision = Decisions(db).find(reference)
+    if decision is None:
         return None
     return _Decision(
-        reference=found.reference,
+        reference=decision.reference,
         server=server,
-        at=found.at,
-        endpoint=found.endpoint,
-        code=found.code,
-        check=found.check,
-        description=found.description,
-        expected=found.expected,
-        received=found.received,
-        client_id=found.client_id,
-        request_id=found.request_id,
-        explained_at=f"{url}/errors/{found.code}",
+        at=decision.at,
+        endpoint=decision.endpoint,
+        code=decision.code,
+        check=decision.check,
+        description=decision.description,
+        expected=decision.expected,
+        received=decision.received,
+        client_id=decision.client_id,
+        request_id=decision.request_id,
+        explained_at=f"{url}/errors/{decision.code}",
     )
 
 

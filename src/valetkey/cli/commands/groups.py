@@ -101,15 +101,15 @@ _HELP = {
 
     Example: valetkey admin-token create --for ada --name "Nightly report" --permission read
     """,
-    **{group.name: group.help for each in FEATURES for group in each.commands},
+    **{group.name: group.help for feature in FEATURES for group in feature.commands},
 }
 
 
 def group_of(name: str) -> click.Group:
     """Return the group with its derived commands, and those that are written by hand."""
     others = [invite] if name == "user" else list[click.Command]()
-    for each in FEATURES:
-        if any(path.partition(" ")[0] == name for path in each.handwritten):
-            module = import_module(f"valetkey.authorization.{each.name}.commands")
+    for feature in FEATURES:
+        if any(path.partition(" ")[0] == name for path in feature.handwritten):
+            module = import_module(f"valetkey.authorization.{feature.name}.commands")
             others += module.COMMANDS[name]
     return group(name, _HELP[name], *others)

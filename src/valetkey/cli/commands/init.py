@@ -68,7 +68,7 @@ _T = TypeVar("_T")
 @click.option("--owner-email", help="Email address of the first owner.")
 @click.option("--owner-username", help="Username of the first owner.")
 @click.option("--no-input", is_flag=True, help="Ask nothing: use the options and the defaults.")
-def command(directory: Path, no_input: bool, **given: str | None) -> None:
+def command(directory: Path, no_input: bool, **options: str | None) -> None:
     """Write a configuration for production into DIRECTORY, and create its databases.
 
     Asks for URLs, TLS, databases, email and the first owner, unless they are given as options.
@@ -80,7 +80,7 @@ def command(directory: Path, no_input: bool, **given: str | None) -> None:
     file = directory / USUAL_FILE
     if file.exists():
         raise OperatorError(f"{file} exists; remove it, or name another directory")
-    ask = _Dialogue(given, asks=not no_input and sys.stdin.isatty())
+    ask = _Dialogue(options, asks=not no_input and sys.stdin.isatty())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     document: _Document = {"authorization": {}, "resource": {}}
     for step in (_addresses, _tls, _databases, _email):
@@ -118,9 +118,9 @@ def _create_owner(file: Path, name: str, email: str) -> str:
 class _Dialogue:
     """Answers questions from options, the terminal, or the defaults."""
 
-    def __init__(self, given: Mapping[str, str | None], *, asks: bool) -> None:
+    def __init__(self, options: Mapping[str, str | None], *, asks: bool) -> None:
         self.asked = 0
-        self._given, self._asks = given, asks
+        self._given, self._asks = options, asks
 
     def __call__(self, name: str, question: str, default: str | None = None) -> str:
         """Return the answer. Raises OperatorError if a required answer cannot be asked for."""
@@ -279,7 +279,7 @@ def _owner_username(ask: "_Dialogue", email: str) -> str:
     name = local.partition("+")[0]
     # Names such as admin are reserved, and the usual start of the first owner's address.
     named = (name, f"{name}-{host.partition('.')[0]}")
-    usual = next((each for each in named if not username_fault(each)), None)
+    usual = next((candidate for candidate in named if not username_fault(candidate)), None)
     username = ask("owner_username", "Username of the first owner", usual)
     if fault := username_fault(username):
         raise OperatorError(f"the username {username} cannot be used: it has to be {fault}")

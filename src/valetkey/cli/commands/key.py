@@ -55,8 +55,8 @@ def list_(config: Path | None, as_json: bool) -> None:
     settings = options.settings_of(config)
 
     async def list_keys(opened: OpenedStore) -> tuple[Sequence[Members], Sequence[int]]:
-        found = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
-        return store.by_algorithm(found), [key.version for key in opened.keyring.sealer.keys]
+        signing_keys = cast("Sequence[Members]", flat(await perform(opened, LIST_KEYS))["items"])
+        return store.by_algorithm(signing_keys), [key.version for key in opened.keyring.sealer.keys]
 
     records, versions = with_store(settings, list_keys)
     if as_json:
@@ -89,7 +89,7 @@ def list_(config: Path | None, as_json: bool) -> None:
 )
 @click.option(
     "--algorithm",
-    type=click.Choice([each.value for each in Algorithm]),
+    type=click.Choice([algorithm.value for algorithm in Algorithm]),
     help="Only signing keys of this algorithm; otherwise all of them.",
 )
 @options.yes
@@ -243,10 +243,10 @@ def _read(file: Path) -> str:
 
 
 def _keyring_file(settings: Settings) -> str | None:
-    given = settings.authorization.keyring_text is not None
-    return None if given else str(keyring_path(settings))
+    from_environment = settings.authorization.keyring_text is not None
+    return None if from_environment else str(keyring_path(settings))
 
 
 def _credential_file(settings: Settings) -> str | None:
-    given = settings.resource.credential_text is not None
-    return None if given else str(credential_path(settings))
+    from_environment = settings.resource.credential_text is not None
+    return None if from_environment else str(credential_path(settings))

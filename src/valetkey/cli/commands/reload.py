@@ -51,18 +51,20 @@ def command(config: Path | None, configs: Path | None) -> int:
     return Exit.OK
 
 
-def _reload_several(place: Path) -> int:
-    found = folder.read(place)
+def _reload_several(directory: Path) -> int:
+    configurations = folder.read(directory)
     running: set[int] = set()
     wrong = False
-    for each in found:
-        for problem in folder.problems(each):
+    for configuration in configurations:
+        for problem in folder.problems(configuration):
             wrong = True
-            say.error(f"issuer {each.name} stays as it is: {problem}")
-        if each.settings is not None:
-            running |= _running(each.settings).keys()
+            say.error(f"issuer {configuration.name} stays as it is: {problem}")
+        if configuration.settings is not None:
+            running |= _running(configuration.settings).keys()
     if not running:
-        raise OperatorError(f"no server runs here with the configurations in {place}", "--configs")
+        raise OperatorError(
+            f"no server runs here with the configurations in {directory}", "--configs"
+        )
     for process in running:
         os.kill(process, signal.SIGHUP)
         say.line(f"asked to reload (process {process}); the log has the result")
@@ -70,8 +72,8 @@ def _reload_several(place: Path) -> int:
 
 
 def _running(settings: Settings) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    processes: dict[int, list[str]] = {}
     for name, server in servers(settings):
         if process := supervisor_of(settings, server):
-            found.setdefault(process, []).append(name)
-    return found
+            processes.setdefault(process, []).append(name)
+    return processes

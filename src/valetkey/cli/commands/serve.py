@@ -79,8 +79,8 @@ def command(server: str | None, new: bool, config: Path | None, configs: Path | 
         if name not in names and urlsplit(part.url).port == 0:
             wrong = "the server chooses its port when both start together; name the port"
             raise OperatorError(wrong, f"{name}.url")
-    given = _activated()
-    sockets = {name: _bound(name, part, given) for name, part in chosen}
+    activated_sockets = _activated()
+    sockets = {name: _bound(name, part, activated_sockets) for name, part in chosen}
     urls = {name: _url(part, sockets[name][0]) for name, part in chosen}
     scraped = _scraped(settings)
     _take_over(
@@ -90,7 +90,7 @@ def command(server: str | None, new: bool, config: Path | None, configs: Path | 
         lambda run, scraping: [
             ServerPlan(
                 name,
-                tuple(each.fileno() for each in sockets[name]),
+                tuple(sock.fileno() for sock in sockets[name]),
                 part.workers,
                 *_words(name, urls, sockets, run, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
@@ -105,15 +105,19 @@ def command(server: str | None, new: bool, config: Path | None, configs: Path | 
     )
 
 
-def _serve_several(place: Path, only: str | None) -> NoReturn:
+def _serve_several(directory: Path, only: str | None) -> NoReturn:
     """Serve the issuers of a folder. Raises OperatorError if none of them can be served."""
-    found = folder.read(place)
-    usable = [(each, each.settings) for each in found if each.settings is not None]
-    for each in found:
-        for problem in folder.problems(each, only):
-            say.error(f"issuer {each.name} answers 503: {problem}")
+    configurations = folder.read(directory)
+    usable = [
+        (configuration, configuration.settings)
+        for configuration in configurations
+        if configuration.settings is not None
+    ]
+    for configuration in configurations:
+        for problem in folder.problems(configuration, only):
+            say.error(f"issuer {configuration.name} answers 503: {problem}")
     if not usable:
-        raise OperatorError(f"{place} has no usable configuration", "--configs")
+        raise OperatorError(f"{directory} has no usable configuration", "--configs")
     process = folder.process_settings()
     parts = [
         (name, part, process_path(settings, part))
@@ -121,11 +125,11 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
         for name, part in servers(settings)
         if only in {None, name}
     ]
-    given = _activated()
+    activated_sockets = _activated()
     sockets: dict[str, dict[str, tuple[socket.socket, ...]]] = {}
     for name, part, _ in parts:
         if part.listen not in sockets.setdefault(name, {}):
-            sockets[name][part.listen] = _bound(name, part, given)
+            sockets[name][part.listen] = _bound(name, part, activated_sockets)
     clear = {
         (name, part.listen)
         for _, settings in usable
@@ -134,12 +138,16 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
     }
     silent = {
         name: tuple(
-            one.fileno() for at, each in every.items() if (name, at) not in clear for one in each
+            one.fileno()
+            for at, listeners in every.items()
+            if (name, at) not in clear
+            for one in listeners
         )
         for name, every in sockets.items()
     }
     bound = {
-        name: [one for each in every.values() for one in each] for name, every in sockets.items()
+        name: [one for listeners in every.values() for one in listeners]
+        for name, every in sockets.items()
     }
     scraped = _scraped(process)
     metrics = "" if scraped is None else f" metrics=http://{_address(scraped)}/metrics"
@@ -151,7 +159,7 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
         lambda run, scraping: [
             ServerPlan(
                 name,
-                tuple(each.fileno() for each in bound[name]),
+                tuple(sock.fileno() for sock in bound[name]),
                 workers[name],
                 *_words(name, {}, {}, run, scraping),
                 (scraped.fileno(),) if scraped is not None else (),
@@ -160,7 +168,7 @@ def _serve_several(place: Path, only: str | None) -> NoReturn:
             for name in sockets
         ],
         ready=f"ready issuers={len(usable)}{metrics}",
-        file=str(place.absolute()),
+        file=str(directory.absolute()),
         fixed={},
         notes=tuple(str(note) for _, _, note in parts),
         several=True,
@@ -237,12 +245,12 @@ def _words(
     The resource server gets no secret of the authorization server.
     """
     # The directory is this run's alone.
-    given: dict[str, str] = {**scraping, NODE: run.name}
+    variables: dict[str, str] = {**scraping, NODE: run.name}
     for other, url in urls.items():
-        given[f"VALETKEY__{other.upper()}__URL"] = url
-        given[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
+        variables[f"VALETKEY__{other.upper()}__URL"] = url
+        variables[f"VALETKEY__{other.upper()}__LISTEN"] = _address(sockets[other][0])
     if name != "resource":
-        return given, ()
+        return variables, ()
     # A placeholder for each secret, because related settings may require one.
     masked = {
         setting.variable: "withheld"
@@ -251,7 +259,7 @@ def _words(
         and setting.section not in {"resource", "metrics"}
         and setting.variable in environment()
     }
-    return {**given, **masked, VARIABLE: str(run / _LEDGER)}, _NOT_FOR_RESOURCE
+    return {**variables, **masked, VARIABLE: str(run / _LEDGER)}, _NOT_FOR_RESOURCE
 
 
 def _scraped(settings: Settings) -> socket.socket | None:
@@ -275,14 +283,14 @@ def _activated() -> Sequence[socket.socket]:
     if variables.get("LISTEN_PID") != str(os.getpid()):
         return ()
     first = 3
-    return [socket.socket(fileno=first + each) for each in range(int(variables["LISTEN_FDS"]))]
+    return [socket.socket(fileno=first + offset) for offset in range(int(variables["LISTEN_FDS"]))]
 
 
 def _bound(
-    name: str, server: ServerSettings, given: Sequence[socket.socket]
+    name: str, server: ServerSettings, activated_sockets: Sequence[socket.socket]
 ) -> tuple[socket.socket, ...]:
     host, _, port = server.listen.rpartition(":")
-    if ours := tuple(sock for sock in given if _port(sock) == int(port)):
+    if ours := tuple(sock for sock in activated_sockets if _port(sock) == int(port)):
         return ours
     try:
         named = urlsplit(server.url).hostname or ""

@@ -74,9 +74,12 @@ def run(keep: Path | None, work: Work, progress: Callable[[str], object]) -> int
     with interrupts.held_back(), _folder(keep) as directory, contextlib.ExitStack() as stack:
         secrets = known_secrets(directory)
         sockets = {name: _bound(_NAMES[name], port) for name, port in _USUAL.items()}
-        for each in chain.from_iterable(sockets.values()):
-            stack.enter_context(each)
-        urls = {name: f"http://{_NAMES[name]}:{_port(each[0])}" for name, each in sockets.items()}
+        for sock in chain.from_iterable(sockets.values()):
+            stack.enter_context(sock)
+        urls = {
+            name: f"http://{_NAMES[name]}:{_port(listening[0])}"
+            for name, listening in sockets.items()
+        }
         auth_url, api_url = urls["authorization"], urls["resource"]
         app = stack.enter_context(
             _listener(
@@ -139,9 +142,9 @@ def _supervised(site: DemoSite, servers: list[ServerProcesses], work: Work) -> i
 
 def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> ServerProcesses:
     module = f"valetkey.cli.serving.{name}"
-    given = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
+    variables = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return ServerProcesses(name, command, [each.detach() for each in listening], 1, given)
+    return ServerProcesses(name, command, [sock.detach() for sock in listening], 1, variables)
 
 
 @contextlib.contextmanager
@@ -177,8 +180,8 @@ def _bound(name: str, port: int) -> tuple[socket.socket, ...]:
 def _listening(name: str, port: int) -> tuple[socket.socket, ...]:
     sockets = bind_named(name, _HOST, port)
     # Bound at once, so that a demo that starts at the same time chooses other ports.
-    for each in sockets:
-        listen(each)
+    for sock in sockets:
+        listen(sock)
     return sockets
 
 
@@ -231,9 +234,9 @@ def seed(site: DemoSite) -> Seeded:
     token = answer.text("access_token")
     url = f"{site.api_url}/v2/notes"
     listed = _good(wire.send("GET", url, headers=bearer(token)), 200)
-    found = len(cast("list[object]", listed.json.get("items", [])))
-    if found:
-        return Seeded(found, token)
+    count = len(cast("list[object]", listed.json.get("items", [])))
+    if count:
+        return Seeded(count, token)
     _fail(site, wire)
     for title, text in _NOTES:
         document = {"title": title, "text": text}

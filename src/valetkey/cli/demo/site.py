@@ -255,13 +255,13 @@ def known_secrets(directory: Path) -> Mapping[str, str]:
             name: fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random).reveal()
             for name in _WITH_SECRET
         }
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     for client in read_site(file).clients:
         if client.secret is not None:
-            found[client.text("client_id")] = client.secret.reveal()
-    if not found.keys() >= set(_WITH_SECRET):
+            secrets[client.text("client_id")] = client.secret.reveal()
+    if not secrets.keys() >= set(_WITH_SECRET):
         raise OperatorError(f"{file} is not what a demo wrote; name another folder")
-    return found
+    return secrets
 
 
 def prepare_demo(site: DemoSite) -> None:

@@ -43,10 +43,10 @@ class ShownExchange:
     def json(self) -> Reply:
         """The response as a JSON object; empty if it is none."""
         try:
-            found: object = json.loads(self.body)
+            value: object = json.loads(self.body)
         except ValueError:
             return {}
-        return cast("Reply", found) if isinstance(found, dict) else {}
+        return cast("Reply", value) if isinstance(value, dict) else {}
 
     def text(self, name: str) -> str:
         """Return a string member of the response, "" if it is missing."""
@@ -199,17 +199,17 @@ def header(name: str, text: str) -> str:
     return mask_secrets(text)
 
 
-def document(found: object) -> object:
+def document(value: object) -> object:
     """Return a JSON value with its secrets shortened."""
-    if isinstance(found, dict):
-        members = cast("Mapping[str, object]", found)
+    if isinstance(value, dict):
+        members = cast("Mapping[str, object]", value)
         return {
             name: shortened(name, inner) if isinstance(inner, str) else document(inner)
             for name, inner in members.items()
         }
-    if isinstance(found, list):
-        return [document(inner) for inner in cast("list[object]", found)]
-    return mask_secrets(found) if isinstance(found, str) else found
+    if isinstance(value, list):
+        return [document(inner) for inner in cast("list[object]", value)]
+    return mask_secrets(value) if isinstance(value, str) else value
 
 
 def mask_secrets(text: str) -> str:
@@ -221,8 +221,8 @@ def address(url: str) -> str:
     """Return a URL with the secrets in its query and fragment shortened."""
     parts = urlsplit(url)
     query, fragment = (
-        "&".join(f"{name}={shortened(name, text)}" for name, text in parse_qsl(each))
-        for each in (parts.query, parts.fragment)
+        "&".join(f"{name}={shortened(name, text)}" for name, text in parse_qsl(part))
+        for part in (parts.query, parts.fragment)
     )
     return parts._replace(query=query, fragment=fragment).geturl()
 
@@ -250,8 +250,8 @@ def lines(exchange: ShownExchange) -> Iterator[str]:
 
 def _page(html: str, margin: str) -> Iterator[str]:
     """Return the heading and the list items of a page."""
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
-    yield f"{margin}“{_plain(found[1]) if found else ''}”"
+    match = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
+    yield f"{margin}“{_plain(match[1]) if match else ''}”"
     for item in re.findall(r"<li>(.*?)</li>", html, re.DOTALL):
         yield f"{margin}  · {_plain(item)}"
 
@@ -351,8 +351,8 @@ def _folded(name: str, value: str) -> Iterator[str]:
         yield f"{_DEEP}    {parameter}"
 
 
-def _document(found: object) -> Iterator[str]:
-    shown = document(found)
+def _document(reply: object) -> Iterator[str]:
+    shown = document(reply)
     if not isinstance(shown, dict):
         return
     members = list(cast("dict[str, object]", shown).items())
@@ -368,8 +368,8 @@ def _member(name: str, value: object, comma: str) -> Iterator[str]:
     whole = json.dumps(value, ensure_ascii=False)
     if isinstance(value, list) and len(whole) > room:
         yield f"{key}["
-        for each in cast("list[object]", value):
-            text = json.dumps(each, ensure_ascii=False)
+        for item in cast("list[object]", value):
+            text = json.dumps(item, ensure_ascii=False)
             yield f"{_DEEP}    {_cut(text, WIDTH - len(_DEEP) - 4)}"
         yield f"{_DEEP}  ]{comma}"
         return

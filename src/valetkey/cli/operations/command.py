@@ -110,7 +110,7 @@ class _OptionField(Struct, frozen=True):
         """Convert the option's value to the type of the input."""
         kind, nullable, _ = _bare(self.field.type)
         if isinstance(kind, inspect.ListType):
-            return [each for each in cast("tuple[object, ...]", value) if each != ""]
+            return [item for item in cast("tuple[object, ...]", value) if item != ""]
         if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(value, str):
             return msgspec.json.decode(value)
         if nullable and value == _NONE:
@@ -139,14 +139,18 @@ class Input(Struct, frozen=True):
     def parameters(self) -> list[click.Parameter]:
         """Return the parameters, arguments first."""
         made = [leaf.parameter() for leaf in self._leaves()]
-        return sorted(made, key=lambda each: isinstance(each, click.Option))
+        return sorted(made, key=lambda parameter: isinstance(parameter, click.Option))
 
-    def users(self, given: Mapping[str, object]) -> Mapping[str, str]:
+    def users(self, arguments: Mapping[str, object]) -> Mapping[str, str]:
         """Return the parameters that name a user, with their values."""
-        leaves = [each for each in self._leaves() if each.option.user]
-        return {each.dest: str(given[each.dest]) for each in leaves if given[each.dest] is not None}
+        leaves = [leaf for leaf in self._leaves() if leaf.option.user]
+        return {
+            leaf.dest: str(arguments[leaf.dest])
+            for leaf in leaves
+            if arguments[leaf.dest] is not None
+        }
 
-    def value(self, given: Mapping[str, object]) -> Any:
+    def value(self, arguments: Mapping[str, object]) -> Any:
         """Return the input; None if the operation takes none.
 
         Raises OperatorError with all faults.
@@ -156,15 +160,15 @@ class Input(Struct, frozen=True):
         values: dict[str, Any] = {}
         leaves = list(self._leaves())
         for leaf in leaves:
-            value = given[leaf.dest]
+            value = arguments[leaf.dest]
             if value is None or value == ():
                 continue
             *above, name = leaf.path
-            place = values
-            for each in above:
-                place = place.setdefault(each, {})
+            members = values
+            for step in above:
+                members = members.setdefault(step, {})
             try:
-                place[name] = leaf.value(value)
+                members[name] = leaf.value(value)
             except msgspec.DecodeError:
                 raise OperatorError(f"{leaf.flag}: JSON") from None
         return self._converted(values)
@@ -197,7 +201,14 @@ class Input(Struct, frozen=True):
                 yield from self._below(bare, path)
                 continue
             dotted = ".".join(path)
-            option = next((each for each in self.options if each.field == dotted), Option(dotted))
+            option = next(
+                (
+                    command_option
+                    for command_option in self.options
+                    if command_option.field == dotted
+                ),
+                Option(dotted),
+            )
             yield _OptionField(path, member, option)
 
 
@@ -225,7 +236,9 @@ def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:
         kind = kind.type
     if not isinstance(kind, inspect.UnionType):
         return kind, False, text
-    others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    others = [
+        alternative for alternative in kind.types if not isinstance(alternative, inspect.NoneType)
+    ]
     inner, _, more = _bare(others[0])
     return inner, len(others) < len(kind.types), text or more
 
@@ -234,9 +247,9 @@ def _click(kind: inspect.Type, nullable: bool = False) -> "click.ParamType[Any]"
     kind = _bare(kind)[0]
     none = [_NONE] if nullable else []
     if isinstance(kind, inspect.EnumType):
-        return click.Choice([*(str(each.value) for each in kind.cls), *none])
+        return click.Choice([*(str(member.value) for member in kind.cls), *none])
     if isinstance(kind, inspect.LiteralType):
-        return click.Choice([*(str(each) for each in kind.values), *none])
+        return click.Choice([*(str(value) for value in kind.values), *none])
     if isinstance(kind, inspect.IntType):
         low, high = kind.ge, kind.le
         return click.IntRange(
@@ -263,9 +276,9 @@ OPTIONS = _asks.params
 """The options of commands that set a password; `obtain` reads them."""
 
 
-def obtain(given: Mapping[str, object]) -> Secret:
+def obtain(parameters: Mapping[str, object]) -> Secret:
     """Return the password given by the options. Raises OperatorError for an invalid one."""
-    from_stdin, generate = given["from_stdin"], given["generate"]
+    from_stdin, generate = parameters["from_stdin"], parameters["generate"]
     if from_stdin and generate:
         raise OperatorError("choose one of --password-stdin and --generate-password")
     if generate:
@@ -313,8 +326,8 @@ _EXAMPLES = {
     "invitation_id": "in_3q2-7wEjRWeJ1xDVZnQ0tA",
     **{
         argument: value
-        for each in FEATURES
-        for group in each.commands
+        for feature in FEATURES
+        for group in feature.commands
         for argument, value in group.examples.items()
     },
 }
@@ -333,7 +346,9 @@ def group(name: str, help: str, *others: click.Command) -> click.Group:
 
 def names() -> Mapping[str, Sequence[Operation]]:
     """Return every derived command, and the operations that it runs."""
-    return {name: [each.operation for each in found] for name, found in _commands().items()}
+    return {
+        name: [variant.operation for variant in variants] for name, variants in _commands().items()
+    }
 
 
 class _Variant(Struct, frozen=True):
@@ -351,7 +366,14 @@ class _Variant(Struct, frozen=True):
     def button(self) -> Button | None:
         """The console's button for the same operation, whose texts the command uses."""
         fixed = self.command.path_arguments
-        return next((each for each in self.operation.buttons if each.path_arguments == fixed), None)
+        return next(
+            (
+                console_button
+                for console_button in self.operation.buttons
+                if console_button.path_arguments == fixed
+            ),
+            None,
+        )
 
     @property
     def needs_confirmation(self) -> bool:
@@ -362,14 +384,14 @@ class _Variant(Struct, frozen=True):
 
 
 def _commands() -> dict[str, list[_Variant]]:
-    found: dict[str, list[_Variant]] = {}
+    commands: dict[str, list[_Variant]] = {}
     for operation in (*OPERATIONS, *LOCAL):
         own = (Command(),) if operation.commands is None else operation.commands
         for command in own:
-            variants = found.setdefault(command.name or _name(operation), [])
+            variants = commands.setdefault(command.name or _name(operation), [])
             # The operation without --off comes first: it describes the command.
             variants.insert(len(variants) if command.off else 0, _Variant(operation, command))
-    return found
+    return commands
 
 
 def _name(operation: Operation) -> str:
@@ -421,7 +443,9 @@ class _Derived(Struct, frozen=True):
         return [name for name in self.first.operation.arguments if name not in fixed]
 
     def _parameters(self) -> Iterator[click.Parameter]:
-        chosen = {each.field: each for each in self.first.command.options}
+        chosen = {
+            command_option.field: command_option for command_option in self.first.command.options
+        }
         for name in self._arguments():
             if (option := chosen.get(name)) is None:
                 yield click.Argument([name], metavar="USER" if name == "uid" else None)
@@ -436,20 +460,22 @@ class _Derived(Struct, frozen=True):
             yield from OPTIONS
         if len(self.variants) > 1:
             yield click.Option(["--off"], is_flag=True, help=self.variants[1].summary)
-        if any(each.needs_confirmation for each in self.variants):
+        if any(variant.needs_confirmation for variant in self.variants):
             yield click.Option(["--yes"], is_flag=True, help="Do not ask.")
 
     def _help(self) -> str:
         command, operation = self.first.command, self.first.operation
         text = _STATUS.sub("", command.help or operation.description)
         paragraphs = [self.first.summary, text]
-        optional = {each.field for each in command.options}
-        positional = [each for each in self._arguments() if each not in optional]
+        optional = {option.field for option in command.options}
+        positional = [argument for argument in self._arguments() if argument not in optional]
         if "uid" in positional:
             paragraphs.append(f"USER is {_USER}")
-        words = [self.name, *(_EXAMPLES.get(each, each.upper()) for each in positional)]
+        words = [self.name, *(_EXAMPLES.get(argument, argument.upper()) for argument in positional)]
         example = " ".join((*words, *([command.example] if command.example else [])))
-        return "\n\n".join(each for each in (*paragraphs, f"Example: valetkey {example}") if each)
+        return "\n\n".join(
+            paragraph for paragraph in (*paragraphs, f"Example: valetkey {example}") if paragraph
+        )
 
     def _run(self, **parameters: object) -> int:
         settings = options.settings_of(cast("Path | None", parameters["config"]))
@@ -503,10 +529,10 @@ class _Derived(Struct, frozen=True):
         return Exit.OK
 
     async def _about(
-        self, opened: OpenedStore, variant: _Variant, given: Mapping[str, object]
+        self, opened: OpenedStore, variant: _Variant, parameters: Mapping[str, object]
     ) -> _CallValues:
         path = {**variant.command.path_arguments}
-        path |= {name: str(given[name]) for name in self._arguments()}
+        path |= {name: str(parameters[name]) for name in self._arguments()}
         about = _CallValues(path, {**path})
         ends = (
             variant.button is not None
@@ -548,10 +574,8 @@ async def _find_user(opened: OpenedStore, about: _CallValues, *, reads: bool, en
             lambda tx: (
                 len(connected_apps(tx, user.uid, opened.now)),
                 [
-                    each.id
-                    for each in opened.foundation.services.removal.apps_without_other_owner(
-                        tx, user
-                    )
+                    app.id
+                    for app in opened.foundation.services.removal.apps_without_other_owner(tx, user)
                 ],
             )
         )
@@ -575,15 +599,15 @@ def _print_result(
     if isinstance(value, bytes):
         say.line(value.decode())
     elif items is not None:
-        found = [flat(each) for each in items]
+        rows = [flat(record) for record in items]
         if json:
-            say.as_json(found)
+            say.as_json(rows)
         else:
-            print_list(found, variant.command.columns, variant.command.empty or "There are none.")
+            print_list(rows, variant.command.columns, variant.command.empty or "There are none.")
     elif json:
         members = _members(variant, about, value) | ({"password": generated} if generated else {})
         say.as_json(
-            {variant.command.renamed.get(name, name): each for name, each in members.items()}
+            {variant.command.renamed.get(name, name): member for name, member in members.items()}
         )
     else:
         _print_text(variant, about, value)
@@ -606,7 +630,9 @@ def _members(variant: _Variant, about: _CallValues, value: object) -> dict[str, 
 
 def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
     command, members = variant.command, flat(value)
-    named = {name: cell(name, each) for name, each in (about.named | about.body | members).items()}
+    named = {
+        name: cell(name, member) for name, member in (about.named | about.body | members).items()
+    }
     if isinstance(value, Done) and not value.changed:
         say.line(command.unchanged.format(**named) or "No changes.")
         return
@@ -616,7 +642,7 @@ def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
         say.line(done or "Done.")
     if has_more:
         shown = [name for _, name in command.columns] or members.keys() - command.documents
-        print_record({name: each for name, each in members.items() if name in shown})
+        print_record({name: member for name, member in members.items() if name in shown})
         print_documents({name: members[name] for name in command.documents})
     if command.note:
         say.note(command.note.format(**named))

@@ -32,7 +32,7 @@ async def perform(
     """
     path = {name: quote(value, safe="") for name, value in (arguments or {}).items()}
     parameters, items = dict(query or {}), list[object]()
-    if any(each.name == "limit" for each in operation.query):
+    if any(parameter.name == "limit" for parameter in operation.query):
         parameters["limit"] = _MOST
     while True:
         call = call_of(
@@ -77,7 +77,7 @@ def print_list(items: Sequence[Members], columns: Sequence[tuple[str, str]], emp
         return
     plain = [name for name, value in items[0].items() if not isinstance(value, Mapping)]
     chosen = columns or [(name.upper().replace("_", " "), name) for name in plain]
-    rows = [[cell(name, each.get(name)) for _, name in chosen] for each in items]
+    rows = [[cell(name, record.get(name)) for _, name in chosen] for record in items]
     say.table([head for head, _ in chosen], rows)
 
 
@@ -88,7 +88,11 @@ def print_record(members: Members) -> None:
     for name, value in members.items():
         if isinstance(value, Mapping):
             inner = cast("Members", value)
-            pairs += [(each, cell(each, inner[each])) for each in inner if inner[each] != ""]
+            pairs += [
+                (inner_name, cell(inner_name, inner[inner_name]))
+                for inner_name in inner
+                if inner[inner_name] != ""
+            ]
         elif (rows := _table(value)) is not None:
             tables[name] = rows
         elif text := cell(name, value):
@@ -127,5 +131,5 @@ def cell(name: str, value: object) -> str:
     if isinstance(value, int) and (name.endswith("_at") or name == "since"):
         return shown(value)
     if isinstance(value, list):
-        return ", ".join(cell("", each) for each in cast("list[object]", value))
+        return ", ".join(cell("", item) for item in cast("list[object]", value))
     return ", ".join(str(value).split("\n"))

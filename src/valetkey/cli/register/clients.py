@@ -59,7 +59,7 @@ class ClientDetails(Struct, frozen=True):
         """Return names and values for the terminal."""
         client = self.held.client
         values = fields_shown(client)
-        found = (
+        rows = (
             ("client_id", client.id),
             ("description", client.description),
             ("state", _state(client)),
@@ -76,7 +76,7 @@ class ClientDetails(Struct, frozen=True):
             ("registered", shown(client.created_at)),
             ("changed", shown(client.changed_at)),
         )
-        return [(name, value) for name, value in found if value]
+        return [(name, value) for name, value in rows if value]
 
     def as_json(self) -> dict[str, object]:
         """Return the fields for `--json`."""
@@ -177,12 +177,12 @@ def metadata_options(command: Command) -> Command:
     return command
 
 
-def given_values(given: Mapping[str, object]) -> Mapping[str, object]:
+def given_values(parameters: Mapping[str, object]) -> Mapping[str, object]:
     """Return the values of the options that were given; an empty value clears the field.
 
     Raises OperatorError where the file of a key set cannot be read.
     """
-    values = {name: _value(value) for name, value in given.items() if value not in (None, ())}
+    values = {name: _value(value) for name, value in parameters.items() if value not in (None, ())}
     if isinstance(file := values.get("key_set"), Path):
         values["key_set"] = read_key_set(file) if str(file) != "." else ""
     return values

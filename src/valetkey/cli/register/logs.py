@@ -61,18 +61,18 @@ class _Authorization(Struct, frozen=True):
     server: str = "authorization"
 
     def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in _events(db).newest(limit)]
+        return [_logged(record) for record in _events(db).newest(limit)]
 
     def find(self, db: Connection, id: str) -> Logged | None:
-        found = _events(db).find(id)
-        return None if found is None else _logged(found)
+        record = _events(db).find(id)
+        return None if record is None else _logged(record)
 
     def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
-        return [_logged(each) for each in _events(db).page(at, "", limit, shown=True)]
+        return [_logged(record) for record in _events(db).page(at, "", limit, shown=True)]
 
     def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
-        found = _events(db).page(event.at, event.id, limit, shown=True)
-        return [_logged(each) for each in found]
+        records = _events(db).page(event.at, event.id, limit, shown=True)
+        return [_logged(record) for record in records]
 
 
 class _Objects(Struct, frozen=True):
@@ -80,21 +80,23 @@ class _Objects(Struct, frozen=True):
     server: str = "resource"
 
     def newest(self, db: Connection, limit: int) -> Sequence[Logged]:
-        return [_object_logged(each) for each in ObjectEvents(db).newest(limit, self.object)]
+        return [_object_logged(record) for record in ObjectEvents(db).newest(limit, self.object)]
 
     def find(self, db: Connection, id: str) -> Logged | None:
         parts = _OBJECT_EVENT.fullmatch(id)
-        found = parts and ObjectEvents(db).find(parts[1], int(parts[2]))
-        return _object_logged(found) if found else None
+        record = parts and ObjectEvents(db).find(parts[1], int(parts[2]))
+        return _object_logged(record) if record else None
 
     def since(self, db: Connection, at: Instant, limit: int) -> Sequence[Logged]:
-        found = ObjectEvents(db).page((at, "", 0), limit, self.object)
-        return [_object_logged(each) for each in found]
+        records = ObjectEvents(db).page((at, "", 0), limit, self.object)
+        return [_object_logged(record) for record in records]
 
     def behind(self, db: Connection, event: Logged, limit: int) -> Sequence[Logged]:
         object_id, _, version = event.id.rpartition(".")
-        place = (event.at, object_id, int(version))
-        return [_object_logged(each) for each in ObjectEvents(db).page(place, limit, self.object)]
+        position = (event.at, object_id, int(version))
+        return [
+            _object_logged(record) for record in ObjectEvents(db).page(position, limit, self.object)
+        ]
 
 
 async def read_matching(
@@ -106,15 +108,15 @@ async def read_matching(
     `read_logs`.
     """
     log = _Authorization()
-    place: tuple[Instant, str] = (Instant(-1), "")
+    position: tuple[Instant, str] = (Instant(-1), "")
     if isinstance(after, str):
         event = await _event(settings, (log,), after)
-        place = (event.at, event.id)
+        position = (event.at, event.id)
     elif after is not None:
-        place = (after, "")
-    criteria = replace(criteria, since=place[0])
-    found = await _read(settings, log, lambda db, _: EventSearch(db).page(criteria, END, limit))
-    return [_logged(each) for each in reversed(found) if (each.at, each.id) > place]
+        position = (after, "")
+    criteria = replace(criteria, since=position[0])
+    records = await _read(settings, log, lambda db, _: EventSearch(db).page(criteria, END, limit))
+    return [_logged(record) for record in reversed(records) if (record.at, record.id) > position]
 
 
 async def read_logs(
@@ -130,14 +132,14 @@ async def read_logs(
     if object:
         logs = logs[1:]
     if after is None:
-        found = [await _read(settings, log, lambda db, log: log.newest(db, limit)) for log in logs]
-        return _in_order(found)[-limit:]
+        pages = [await _read(settings, log, lambda db, log: log.newest(db, limit)) for log in logs]
+        return _in_order(pages)[-limit:]
     if isinstance(after, str):
         work = _behind(await _event(settings, logs, after), limit)
     else:
         work = _since(after, limit)
-    found = [await _read(settings, log, work) for log in logs]
-    return _in_order(found)[:limit]
+    pages = [await _read(settings, log, work) for log in logs]
+    return _in_order(pages)[:limit]
 
 
 _Work = Callable[[Connection, _Log], Sequence[Logged]]
@@ -160,9 +162,9 @@ def _behind(event: Logged, limit: int) -> _Work:
 
 async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
     for log in logs:
-        for found in await _read(settings, log, lambda db, log: [log.find(db, id)]):
-            if found is not None:
-                return found
+        for event in await _read(settings, log, lambda db, log: [log.find(db, id)]):
+            if event is not None:
+                return event
     raise OperatorError(
         f"there is no event {id!r} here: it was never written, or is too old by now"
     )
@@ -183,9 +185,9 @@ async def _read(
         await engine.close()
 
 
-def _in_order(found: Sequence[Sequence[Logged]]) -> Sequence[Logged]:
+def _in_order(pages: Sequence[Sequence[Logged]]) -> Sequence[Logged]:
     # Sorting is stable: within a server's second the order of its log stays.
-    return sorted((each for page in found for each in page), key=lambda e: (e.at, e.server))
+    return sorted((event for page in pages for event in page), key=lambda e: (e.at, e.server))
 
 
 def _events(db: Connection) -> Events:
@@ -213,5 +215,5 @@ def _object_logged(event: ObjectRecord) -> Logged:
         "token_id": event.token_id,
         "grant_id": event.grant_id,
     }
-    place = f"{event.object_id}.{event.version}"
-    return Logged(place, "resource", event.at, event.name, event.done_by, data)
+    event_id = f"{event.object_id}.{event.version}"
+    return Logged(event_id, "resource", event.at, event.name, event.done_by, data)

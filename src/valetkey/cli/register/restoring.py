@@ -86,11 +86,11 @@ def replace_database(
 
 
 async def _note(settings: Settings, server: ServerSettings) -> None:
-    known = _known(settings, server)
+    last = _known(settings, server)
     store = foundation_without_setup(settings).store
     try:
-        found = await store.engine.read(identity.find)
-        if known is None or found is None or identity.is_older(found, known):
+        seen = await store.engine.read(identity.find)
+        if last is None or seen is None or identity.is_older(seen, last):
             # The existing database may itself be a restored backup, without later revocations.
             return
         await log_revocations(store, RevocationLog(revocation_log_path(settings)))
@@ -158,15 +158,15 @@ def _remember(settings: Settings, server: ServerSettings, seen: identity.Seen) -
 
 async def _renew(settings: Settings, server: ServerSettings, engine: Engine) -> identity.Seen:
     """Store and return the new identity: same id, new epoch, a number above every known one."""
-    known = _known(settings, server)
-    found = await engine.read(identity.find)
+    last = _known(settings, server)
+    seen = await engine.read(identity.find)
     fresh = identity.Seen(SYSTEM.random(16).hex(), 0, 0, SYSTEM.now())
-    base = found or known or fresh
-    every = [each for each in (base, known) if each is not None]
+    base = seen or last or fresh
+    every = [state for state in (base, last) if state is not None]
     return replace(
         base,
-        epoch=max(each.epoch for each in every) + 1,
-        number=max(each.number for each in every) + identity.LAG + 1,
+        epoch=max(state.epoch for state in every) + 1,
+        number=max(state.number for state in every) + identity.LAG + 1,
         at=SYSTEM.now(),
     )
 
@@ -188,7 +188,7 @@ async def _lost(settings: Settings, store: Store, *, accept: bool) -> Sequence[L
     if newest < endings.since and not accept:
         raise _unknown(f"{file} does not go back as far as the backup")
     # Deleted events are not a loss.
-    return [each for each in lost if each.at >= newest - _OVERLAP]
+    return [revocation for revocation in lost if revocation.at >= newest - _OVERLAP]
 
 
 def _end_again(
@@ -196,24 +196,24 @@ def _end_again(
 ) -> Restored:
     users: dict[int, None] = {}
     clients: dict[str, None] = {}
-    for each in lost:
-        if each.name == ClientVerificationEnded.name and each.client_id is not None:
-            tx.restoration.end_verification(each.client_id)
-        elif each.name in _TEAMS and each.uid is not None:
-            tx.restoration.dismiss(each.uid, each.client_id)
-        elif each.client_id == RESOURCE_SERVER:
+    for revocation in lost:
+        if revocation.name == ClientVerificationEnded.name and revocation.client_id is not None:
+            tx.restoration.end_verification(revocation.client_id)
+        elif revocation.name in _TEAMS and revocation.uid is not None:
+            tx.restoration.dismiss(revocation.uid, revocation.client_id)
+        elif revocation.client_id == RESOURCE_SERVER:
             # The server registers the credential that it has when it starts.
             tx.restoration.end_secrets(RESOURCE_SERVER)
-        elif each.name == RecoveryCodeUsed.name and each.uid is not None:
-            tx.credentials.remove_recovery_codes(Uid(each.uid))
-        elif each.name in _CLIENTS and each.client_id is not None:
-            clients[each.client_id] = None
-        elif each.uid is not None:
-            users[each.uid] = None
+        elif revocation.name == RecoveryCodeUsed.name and revocation.uid is not None:
+            tx.credentials.remove_recovery_codes(Uid(revocation.uid))
+        elif revocation.name in _CLIENTS and revocation.client_id is not None:
+            clients[revocation.client_id] = None
+        elif revocation.uid is not None:
+            users[revocation.uid] = None
     return Restored(
         epoch,
         [uid for uid in users if tx.restoration.disable_user(uid, now)],
-        [each for each in clients if tx.restoration.disable_client(each, now)],
+        [client_id for client_id in clients if tx.restoration.disable_client(client_id, now)],
     )
 
 
@@ -294,8 +294,8 @@ async def _inspect(move: _Move) -> None:
     except OperatorError as wrong:
         raise OperatorError(wrong.message, f"{move.name}.database") from None
     note = last_seen_path(move.new, move.server)
-    known, source = last_seen(note), await move.copy.identity()
-    if known is not None and source is not None and known.database != source.database:
+    last, source = last_seen(note), await move.copy.identity()
+    if last is not None and source is not None and last.database != source.database:
         message = f"its server knows another database by {note}; remove that file if it is not used"
         raise OperatorError(message, f"{move.name}.database")
 
@@ -344,7 +344,7 @@ def _place(settings: Settings, server: ServerSettings) -> str:
 
 
 def _check_keyrings(old: Settings, new: Settings) -> None:
-    keys = [_keyring(each) for each in (old, new)]
+    keys = [_keyring(settings) for settings in (old, new)]
     if keys[0] != keys[1]:
         message = (
             "both files must lead to the same keyring, or the copy cannot be read: copy "

@@ -230,21 +230,21 @@ async def chosen_user(opened: OpenedStore, name: str) -> User:
 
 def user_named(tx: Transaction, name: str) -> User:
     """Return the account that the name identifies. Raises OperatorError as `chosen_user` does."""
-    found = resolve_users(tx, name)
-    if len(found) > 1:
-        lines = "".join(f"\n  {summary(user)}" for user in found)
-        raise OperatorError(f"{name!r} could be {len(found)} accounts; say which:{lines}")
-    if not found:
+    users = resolve_users(tx, name)
+    if len(users) > 1:
+        lines = "".join(f"\n  {summary(user)}" for user in users)
+        raise OperatorError(f"{name!r} could be {len(users)} accounts; say which:{lines}")
+    if not users:
         raise OperatorError(f"there is no account {name!r}; see: valetkey user list")
-    return found[0]
+    return users[0]
 
 
 def client_named(tx: Transaction, client_id: str) -> Client:
     """Return the client with this id. Raises OperatorError if there is none."""
-    found = tx.clients.find(client_id)
-    if found is None:
+    client = tx.clients.find(client_id)
+    if client is None:
         raise OperatorError(f"there is no client {client_id!r}; see: valetkey client list")
-    return found
+    return client
 
 
 def every_client(tx: Transaction) -> Sequence[Client]:
@@ -290,10 +290,10 @@ def confirm_by_typing(question: str, word: str) -> None:
 
 
 def _every(page: Callable[[T | None], Sequence[T]]) -> Sequence[T]:
-    found: list[T] = []
-    while more := page(found[-1] if found else None):
-        found += more
-    return found
+    records: list[T] = []
+    while more := page(records[-1] if records else None):
+        records += more
+    return records
 
 
 _CREDENTIAL = re.compile(r"^# credential of the resource server: (\S+)$", re.MULTILINE)
@@ -309,8 +309,8 @@ class KeyringBackup:
     @staticmethod
     def parse(text: str) -> "KeyringBackup":
         """Parse a backup file or a plain keyring file. Raises OperatorError."""
-        found = _CREDENTIAL.search(text)
-        return KeyringBackup(Keyring.parse(text), Secret(found[1]) if found else None)
+        match = _CREDENTIAL.search(text)
+        return KeyringBackup(Keyring.parse(text), Secret(match[1]) if match else None)
 
     def text(self) -> str:
         """Return the content of the backup file: a keyring with the credential in a comment."""
@@ -322,7 +322,7 @@ class KeyringBackup:
 
 def by_algorithm(records: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
     """Return the keys grouped by algorithm, the default algorithm first, each earliest first."""
-    order = [each.value for each in Algorithm]
+    order = [algorithm.value for algorithm in Algorithm]
     return sorted(records, key=lambda record: order.index(str(record["algorithm"])))
 
 
@@ -367,8 +367,8 @@ async def rotate_sealing_key(opened: OpenedStore) -> int:
             sealed = reseal(before, secret_context(name), f"client secret {name}")
             tx.clients.reseal_secret(name, before, sealed)
         last = ""
-        while found := tx.credentials.authenticators(last, _AT_ONCE):
-            for last, before in found:
+        while authenticators := tx.credentials.authenticators(last, _AT_ONCE):
+            for last, before in authenticators:
                 sealed = reseal(before, authenticator_place(last), f"authenticator {last}")
                 tx.credentials.reseal(last, before, sealed)
         _reseal_features(tx, reseal)

@@ -153,9 +153,9 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
             email=tls.acme_email or None, terms_of_service_agreed=True
         )
         authority.new_account(registration)
-    except errors.ConflictError as known:
+    except errors.ConflictError as conflict:
         network.account = messages.RegistrationResource(
-            uri=known.location, body=messages.Registration()
+            uri=conflict.location, body=messages.Registration()
         )
     key = fresh_key()
     order = authority.new_order(crypto_util.make_csr(key.encode(), [host]))
@@ -166,7 +166,9 @@ def _ordered(settings: Settings, server: ServerSettings, host: str) -> str:
             if authorization.body.status == messages.STATUS_VALID:
                 continue
             challenged = cast("Sequence[messages.ChallengeBody]", authorization.body.challenges)
-            offered = {str(each.chall.to_json()["type"]): each for each in challenged}
+            offered = {
+                str(challenge.chall.to_json()["type"]): challenge for challenge in challenged
+            }
             if _CHALLENGE not in offered:
                 raise NoChallengeOffered(f"{tls.acme} does not offer {_CHALLENGE}")
             chosen = offered[_CHALLENGE]

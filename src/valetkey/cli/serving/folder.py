@@ -60,34 +60,40 @@ def read(
     Of two that claim the same host, database, keyring or credential, the one whose file is older is
     used. Raises OperatorError if the folder cannot be read or has too many.
     """
-    found: list[IssuerConfiguration] = []
+    configurations: list[IssuerConfiguration] = []
     for name, files in sorted(_files(folder).items()):
         file, mark = files[0], _mark(files[0])
-        known = before.get(name)
+        configuration = before.get(name)
         if len(files) > 1:
-            found.append(IssuerConfiguration(name, file, mark, {}, problem=f"so does {files[1]}"))
-        elif known is not None and known.settings and (known.file, known.mark) == (file, mark):
-            found.append(known)
+            configurations.append(
+                IssuerConfiguration(name, file, mark, {}, problem=f"so does {files[1]}")
+            )
+        elif (
+            configuration is not None
+            and configuration.settings
+            and (configuration.file, configuration.mark) == (file, mark)
+        ):
+            configurations.append(configuration)
         else:
-            found.append(_read(name, file, mark))
-    return tuple(_without_conflicts(found))
+            configurations.append(_read(name, file, mark))
+    return tuple(_without_conflicts(configurations))
 
 
 def _files(folder: Path) -> Mapping[str, list[Path]]:
     """Return the files that configure each issuer; more than one is an error of that issuer."""
-    found: dict[str, list[Path]] = {}
+    named_files: dict[str, list[Path]] = {}
     try:
         for entry in folder.iterdir():
             inside = entry / USUAL_FILE
             if entry.suffix == _END and entry.is_file():
-                found.setdefault(entry.stem, []).append(entry)
+                named_files.setdefault(entry.stem, []).append(entry)
             elif inside.is_file():
-                found.setdefault(entry.name, []).append(inside)
+                named_files.setdefault(entry.name, []).append(inside)
     except OSError as error:
         raise OperatorError(f"cannot read {folder}: {error.strerror}", "--configs") from error
-    if len(found) > MOST:
+    if len(named_files) > MOST:
         raise OperatorError(f"{folder} has more than {MOST} configurations", "--configs")
-    return {name: sorted(files) for name, files in found.items() if _NAME.fullmatch(name)}
+    return {name: sorted(files) for name, files in named_files.items() if _NAME.fullmatch(name)}
 
 
 def _mark(file: Path) -> Mark:
@@ -126,7 +132,7 @@ def certificate_problems(settings: Settings, names: Sequence[str]) -> Iterator[s
         files = certificate_files(settings, server)
         if name not in names or files is None:
             continue
-        tls = [each for each in missing_files(settings, (name,)) if "tls_" in each.path]
+        tls = [problem for problem in missing_files(settings, (name,)) if "tls_" in problem.path]
         yield from map(str, tls)
         host = certificate_host(settings, server)
         if not tls and not serves(files[0].read_bytes(), host):
@@ -159,37 +165,49 @@ def _host(url: str) -> str:
 
 def _written_hosts(file: Path) -> Mapping[str, str]:
     """Return the hosts that an unusable configuration names, so that they are answered with 503."""
-    found: dict[str, str] = {}
+    hosts: dict[str, str] = {}
     with suppress(OperatorError, ValueError):
         document = read_toml(file, 1)
         for name in ("authorization", "resource"):
             section = document.get(name)
             url = cast("dict[str, object]", section).get("url") if isinstance(section, dict) else ""
             if isinstance(url, str) and url:
-                found[name] = _host(url)
-    return found
+                hosts[name] = _host(url)
+    return hosts
 
 
-def _without_conflicts(found: Sequence[IssuerConfiguration]) -> Iterator[IssuerConfiguration]:
+def _without_conflicts(
+    configurations: Sequence[IssuerConfiguration],
+) -> Iterator[IssuerConfiguration]:
     owners: dict[tuple[str, str], str] = {}
     ports: dict[tuple[str, str], tuple[bool, str]] = {}
     refused: dict[str, str] = {}
-    for each in sorted(found, key=lambda one: (one.settings is None, one.mark, one.name)):
-        claims = _claims(each)
+    for configuration in sorted(
+        configurations, key=lambda one: (one.settings is None, one.mark, one.name)
+    ):
+        claims = _claims(configuration)
         taken = next((claim for claim in claims if claim in owners), None)
         if taken is not None:
-            refused[each.name] = f"{claims[taken]}: the {taken[0]} is that of {owners[taken]}"
-        elif problem := _shared_port(each, ports):
-            refused[each.name] = problem
+            refused[configuration.name] = (
+                f"{claims[taken]}: the {taken[0]} is that of {owners[taken]}"
+            )
+        elif problem := _shared_port(configuration, ports):
+            refused[configuration.name] = problem
         else:
-            owners.update(dict.fromkeys(claims, each.name))
-    for each in found:
-        if each.name not in refused:
-            yield each
+            owners.update(dict.fromkeys(claims, configuration.name))
+    for configuration in configurations:
+        if configuration.name not in refused:
+            yield configuration
             continue
-        free = {n: host for n, host in each.hosts.items() if owners.get(("host", host), "") == ""}
-        problem = each.problem or refused[each.name]
-        yield IssuerConfiguration(each.name, each.file, each.mark, free, problem=problem)
+        free = {
+            n: host
+            for n, host in configuration.hosts.items()
+            if owners.get(("host", host), "") == ""
+        }
+        problem = configuration.problem or refused[configuration.name]
+        yield IssuerConfiguration(
+            configuration.name, configuration.file, configuration.mark, free, problem=problem
+        )
 
 
 def _shared_port(
@@ -202,9 +220,9 @@ def _shared_port(
     for name, part in servers(settings):
         port = part.listen.rpartition(":")[2]
         tls = certificate_files(settings, part) is not None
-        known, owner = ports.setdefault((name, port), (tls, configuration.name))
-        if known != tls:
-            with_tls, without = (owner, "this one") if known else ("this one", owner)
+        owner_tls, owner = ports.setdefault((name, port), (tls, configuration.name))
+        if owner_tls != tls:
+            with_tls, without = (owner, "this one") if owner_tls else ("this one", owner)
             return f"{name}.listen: at port {port} {with_tls} has TLS and {without} has not"
     return ""
 

@@ -264,7 +264,7 @@ class Issuers:
 
     def __init__(
         self,
-        place: Path,
+        directory: Path,
         server: str,
         prepare: Prepare,
         build: Build,
@@ -274,7 +274,7 @@ class Issuers:
 
         One that may not start yet is looked at again each second.
         """
-        self._place = place
+        self._place = directory
         self._server = server
         self._prepare = prepare
         self._build = build
@@ -293,7 +293,11 @@ class Issuers:
         # Before the worker is ready: the supervisor passes SIGHUP on from then on.
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._read_again)
         self.read()
-        self._ports = {port: tls for each in self.settings for port, tls in self._port(each)}
+        self._ports = {
+            port: tls
+            for issuer_settings in self.settings
+            for port, tls in self._port(issuer_settings)
+        }
 
     def has_tls(self, port: int) -> bool:
         """Return whether those that listen at this port have TLS."""
@@ -307,29 +311,29 @@ class Issuers:
 
     def find(self, host: bytes) -> Issuer | None:
         """Return the issuer of a Host in lower case."""
-        found = self._hosts.get(host)
-        if found is not None and found.life is None:
+        issuer = self._hosts.get(host)
+        if issuer is not None and issuer.life is None:
             # It is started next.
             self._changed.set()
-        return found
+        return issuer
 
     def read(self) -> None:
         """Read the folder, and start, replace and stop what changed. Raises OperatorError."""
-        known = {name: issuer.configuration for name, issuer in self._issuers.items()}
-        read = map(self._fitting, folder.read(self._place, known))
-        found = {each.name: each for each in read}
-        for name in known.keys() - found.keys():
+        old_configurations = {name: issuer.configuration for name, issuer in self._issuers.items()}
+        read = map(self._fitting, folder.read(self._place, old_configurations))
+        configurations = {configuration.name: configuration for configuration in read}
+        for name in old_configurations.keys() - configurations.keys():
             task = asyncio.ensure_future(self._issuers.pop(name).stop())
             self._stopping.add(task)
             task.add_done_callback(self._stopping.discard)
-        for name, each in found.items():
-            if each.settings is not None and self._server not in each.hosts:
+        for name, configuration in configurations.items():
+            if configuration.settings is not None and self._server not in configuration.hosts:
                 continue
             issuer = self._issuers.get(name)
             if issuer is None:
-                self._issuers[name] = Issuer(each, self._server, self._turns)
-            elif issuer.failures or issuer.configuration.mark != each.mark:
-                issuer.configuration, issuer.due, issuer.failures = each, 0.0, 0
+                self._issuers[name] = Issuer(configuration, self._server, self._turns)
+            elif issuer.failures or issuer.configuration.mark != configuration.mark:
+                issuer.configuration, issuer.due, issuer.failures = configuration, 0.0, 0
         hosts: dict[bytes, Issuer] = {}
         files: dict[str, tuple[Path, Path]] = {}
         for issuer in self._issuers.values():
@@ -350,13 +354,15 @@ class Issuers:
                 tls = certificate_files(settings, part) is not None
                 yield int(part.listen.rpartition(":")[2]), tls
 
-    def _fitting(self, each: IssuerConfiguration) -> IssuerConfiguration:
+    def _fitting(self, configuration: IssuerConfiguration) -> IssuerConfiguration:
         """Return a configuration, without its settings if its port was opened for other ones."""
-        for port, tls in () if each.settings is None else self._port(each.settings):
+        for port, tls in (
+            () if configuration.settings is None else self._port(configuration.settings)
+        ):
             if self._ports.get(port, tls) != tls:
                 problem = f"{self._server}.listen: with or without TLS at port {port}: restart"
-                return replace(each, settings=None, problem=problem)
-        return each
+                return replace(configuration, settings=None, problem=problem)
+        return configuration
 
     def _certify(self, issuer: Issuer, files: dict[str, tuple[Path, Path]]) -> None:
         """Add the files of an issuer with TLS; those before if it has no usable configuration."""
@@ -425,7 +431,9 @@ class Issuers:
         finally:
             del self._starting[issuer.name]
             self._changed.set()
-        if not self._starting and all(each.due != 0.0 for each in self._issuers.values()):
+        if not self._starting and all(
+            folder_issuer.due != 0.0 for folder_issuer in self._issuers.values()
+        ):
             self._settle()
 
     def _settle(self) -> None:

@@ -79,9 +79,9 @@ def remove_note(note: Path) -> None:
 def _server(file: str, description: Mapping[str, Any]) -> ServerProcesses:
     """Return the Server of one entry of the plan."""
     name = description["name"]
-    given = {**environment(), **description["environment"]}
+    variables = {**environment(), **description["environment"]}
     for withheld in description["withheld"]:
-        given.pop(withheld, None)
+        variables.pop(withheld, None)
     listening: Sequence[int] = description["listening"]
     # The supervisor passes these descriptors to this server's workers only.
     passed: Sequence[int] = description["passed"]
@@ -94,7 +94,7 @@ def _server(file: str, description: Mapping[str, Any]) -> ServerProcesses:
         command,
         listening,
         description["workers"],
-        given,
+        variables,
         passed=passed,
         tls=description["tls"],
         silent=description["silent"],

@@ -66,7 +66,7 @@ _OF_SERVER = ("server",)
 _OF_WORKER = ("server", "worker")
 
 
-def expose(found: WorkerMetrics, accept: str) -> tuple[bytes, str]:
+def expose(worker_metrics: WorkerMetrics, accept: str) -> tuple[bytes, str]:
     """Return the metrics and their media type: OpenMetrics or Prometheus text, by `accept`.
 
     Each series is labelled with its server and worker, and where a worker serves several issuers
@@ -79,15 +79,15 @@ def expose(found: WorkerMetrics, accept: str) -> tuple[bytes, str]:
     chosen = _OPENMETRICS if _OPENMETRICS.partition(";")[0] in accept.lower() else ""
     encode, media_type = prometheus.choose_encoder(chosen)
     registry = registries.CollectorRegistry(auto_describe=False)
-    registry.register(cast("registries.Collector", _Collected(found)))
+    registry.register(cast("registries.Collector", _Collected(worker_metrics)))
     return encode(registry), media_type
 
 
 class _Collected:
     """A `Collector` of prometheus-client, which defines no protocol for it."""
 
-    def __init__(self, found: WorkerMetrics) -> None:
-        self._found = found
+    def __init__(self, worker_metrics: WorkerMetrics) -> None:
+        self._found = worker_metrics
 
     def collect(self) -> Iterator["families.Metric"]:
         """Yield every metric that has a sample."""
@@ -97,18 +97,18 @@ class _Collected:
                 yield family
 
 
-def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
+def _family(metric: Metric, worker_metrics: WorkerMetrics) -> "families.Metric":
     name, labels = PREFIX + metric.name, _OF_SERVER if metric.shared else _OF_WORKER
-    if _has_issuers(found):
+    if _has_issuers(worker_metrics):
         labels = (*labels, "issuer")
-    lines = _samples(metric, found)
+    lines = _samples(metric, worker_metrics)
     if isinstance(metric, Histogram):
         histogram = families.HistogramMetricFamily(
             name, metric.help, labels=[*labels, *metric.labels]
         )
         ends = (*map(str, map(float, metric.bounds)), "+Inf")
         none: Mapping[int, samples.Exemplar] = {}
-        shown = _exemplars(found) if metric is HTTP_SECONDS else None
+        shown = _exemplars(worker_metrics) if metric is HTTP_SECONDS else None
         for values, (*counts, total) in lines:
             marks = none if shown is None else shown.get(tuple(values), none)
             buckets = [
@@ -124,41 +124,43 @@ def _family(metric: Metric, found: WorkerMetrics) -> "families.Metric":
     return family
 
 
-def _exemplars(found: WorkerMetrics) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
+def _exemplars(
+    worker_metrics: WorkerMetrics,
+) -> Mapping[tuple[str, ...], Mapping[int, "samples.Exemplar"]]:
     """Return the exemplars of request durations by labels and number of the bucket."""
     exemplars: dict[tuple[str, ...], dict[int, samples.Exemplar]] = {}
-    for place, sent in _places(found):
+    for owner, sent in _places(worker_metrics):
         for (route, outcome, bucket, trace_id), (value, at) in sent.get(EXEMPLARS, ()):
             exemplar = samples.Exemplar({"trace_id": trace_id}, value, at)
-            exemplars.setdefault((*place, route, outcome), {})[int(bucket)] = exemplar
+            exemplars.setdefault((*owner, route, outcome), {})[int(bucket)] = exemplar
     return exemplars
 
 
-def _samples(metric: Metric, found: WorkerMetrics) -> Iterator[Sample]:
+def _samples(metric: Metric, worker_metrics: WorkerMetrics) -> Iterator[Sample]:
     if metric.name == "worker_up":
-        itself = ("",) if _has_issuers(found) else ()
-        for (server, number), by_issuer in found.items():
+        itself = ("",) if _has_issuers(worker_metrics) else ()
+        for (server, number), by_issuer in worker_metrics.items():
             yield (server, str(number), *itself), (float(by_issuer is not None),)
         return
     labels: set[tuple[str, ...]] = set()
-    for (server, worker, *issuer), sent in _places(found):
+    for (server, worker, *issuer), sent in _places(worker_metrics):
         for values, numbers in sent.get(metric.name, ()):
-            place = (server, *issuer) if metric.shared else (server, worker, *issuer)
-            if (whole := (*place, *values)) not in labels:
+            owner = (server, *issuer) if metric.shared else (server, worker, *issuer)
+            if (whole := (*owner, *values)) not in labels:
                 labels.add(whole)
                 yield whole, numbers
 
 
-def _places(found: WorkerMetrics) -> Iterator[tuple[tuple[str, ...], Snapshot]]:
+def _places(worker_metrics: WorkerMetrics) -> Iterator[tuple[tuple[str, ...], Snapshot]]:
     """Yield the metrics of each issuer in each worker, with the labels that say whose they are."""
-    several = _has_issuers(found)
-    for (server, worker), by_issuer in found.items():
+    several = _has_issuers(worker_metrics)
+    for (server, worker), by_issuer in worker_metrics.items():
         for issuer, sent in (by_issuer or {}).items():
             yield (server, str(worker), *((issuer,) if several else ())), sent
 
 
-def _has_issuers(found: WorkerMetrics) -> bool:
-    return any(any(by_issuer) for by_issuer in found.values() if by_issuer)
+def _has_issuers(worker_metrics: WorkerMetrics) -> bool:
+    return any(any(by_issuer) for by_issuer in worker_metrics.values() if by_issuer)
 
 
 _PATIENCE = 0.8  # seconds for the other workers' metrics, so that a scrape takes less than one
@@ -307,7 +309,7 @@ def _read(caller: socket.socket) -> tuple[str, Mapping[str, str]]:
 def _ask(scraping: Scraping) -> WorkerMetrics:
     """Return the metrics of every worker, this one included; None for one that was too slow."""
     places = [(server, n) for server, many in scraping.workers.items() for n in range(many)]
-    found: dict[Worker, Mapping[str, Snapshot] | None] = dict.fromkeys(places)
+    worker_metrics: dict[Worker, Mapping[str, Snapshot] | None] = dict.fromkeys(places)
     heard: dict[Worker, bytes] = {}
     deadline = time.monotonic() + _PATIENCE
     with contextlib.ExitStack() as stack, DefaultSelector() as selector:
@@ -329,10 +331,10 @@ def _ask(scraping: Scraping) -> WorkerMetrics:
                 if not piece:
                     selector.unregister(connection)
                     with contextlib.suppress(msgspec.DecodeError):
-                        found[worker] = msgspec.json.decode(
+                        worker_metrics[worker] = msgspec.json.decode(
                             heard[worker], type=dict[str, dict[str, list[Sample]]]
                         )
-    return found
+    return worker_metrics
 
 
 def _measure_process() -> None:

@@ -94,7 +94,7 @@ class ServerProcesses:
         self.listening = listening
         self.workers = workers
         self.tls = tls
-        self.answerable = [each for each in listening if each not in silent]
+        self.answerable = [descriptor for descriptor in listening if descriptor not in silent]
         self.prepared = False
         self.absent_since = monotonic()
         # Set while there is no worker; its module is loaded only then.

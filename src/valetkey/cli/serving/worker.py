@@ -201,15 +201,15 @@ def _work_for_issuers(
 
     def may_start(settings: Settings) -> bool:
         # The authorization server of this issuer makes the credential.
-        given = settings.resource.credential_text is not None
-        return name == "authorization" or given or credential_path(settings).exists()
+        has_credential = settings.resource.credential_text is not None
+        return name == "authorization" or has_credential or credential_path(settings).exists()
 
     async def answer() -> None:
         issuers = Issuers(folder, name, prepare, partial(build, worker), may_start)
         trusted = {
             network
-            for each in issuers.settings
-            for section, part in servers(each)
+            for issuer_settings in issuers.settings
+            for section, part in servers(issuer_settings)
             if section == name
             for network in part.trusted_proxies
         }
@@ -228,7 +228,7 @@ def _work_for_issuers(
             app,
             sockets=sockets,
             certificates=issuers.certificates,
-            clear=[each for each in sockets if not issuers.has_tls(each.getsockname()[1])],
+            clear=[sock for sock in sockets if not issuers.has_tls(sock.getsockname()[1])],
             # Each issuer has a limit of its own; a connection has one request at a time.
             limits=replace(limits, requests=limits.connections),
             drain=settings.serving.drain,

@@ -43,8 +43,8 @@ def own_token(stage: WalkContext) -> None:
         "client_credentials S4 S8 S12 S15",
     ):
         form = {"grant_type": "client_credentials"}
-        given = {**form, "client_id": PRINTER, "client_secret": site.secret(PRINTER)}
-        answer = wire.send("POST", f"{site.auth_url}/token", query=given)
+        parameters = {**form, "client_id": PRINTER, "client_secret": site.secret(PRINTER)}
+        answer = wire.send("POST", f"{site.auth_url}/token", query=parameters)
         got = stage.token(answer, _SCOPE)
         more = sorted({"refresh_token", "uid", "info"} & got.keys())
         story.check("nothing about a user", more, [])
@@ -52,7 +52,7 @@ def own_token(stage: WalkContext) -> None:
         story.need("Deprecation", bool(deprecation), "a date", "nothing")
         story.right("the answer also says, in a header, that a URL is no place for a secret")
 
-        answer = wire.send("POST", f"{site.auth_url}/token", form=given)
+        answer = wire.send("POST", f"{site.auth_url}/token", form=parameters)
         stage.token(answer, _SCOPE)
 
         header = basic(PRINTER, site.secret(PRINTER))

@@ -116,12 +116,14 @@ def revoked(stage: WalkContext) -> None:
         desk = str(stage.received(DESK)["access_token"])
         answer = stage.read("authorizations", desk)
         listed = stage.items(answer)
-        printers = [each for each in listed if each.get("client_id") == PRINTER]
+        printers = [
+            authorization for authorization in listed if authorization.get("client_id") == PRINTER
+        ]
         story.need("authorizations", bool(printers), f"one of {PRINTER} at least", str(listed))
         story.right(f"{len(listed)} authorizations, {len(printers)} of them Notes Printer's")
 
-        for each in printers:
-            url = f"{site.api_url}/v2/authorizations/{each['id']}"
+        for authorization in printers:
+            url = f"{site.api_url}/v2/authorizations/{authorization['id']}"
             answer = wire.send("DELETE", url, headers=bearer(desk))
             story.check("status", answer.status, 204)
         story.right("they are gone")
@@ -280,7 +282,7 @@ def role_at_api(stage: WalkContext) -> None:
         header = basic(CLUB, site.secret(CLUB))
         answer = wire.send("POST", f"{site.auth_url}/oauth/token", form=form, headers=header)
         story.check("status", answer.status, 200)
-        known = bearer(answer.text("access_token"))
-        answer = wire.send("GET", f"{site.auth_url}/oauth/userinfo", headers=known)
+        bearer_header = bearer(answer.text("access_token"))
+        answer = wire.send("GET", f"{site.auth_url}/oauth/userinfo", headers=bearer_header)
         story.check("groups", answer.json.get("groups"), [GROUP])
         story.right(f"Ada may sign in, and the claim groups names {GROUP}")

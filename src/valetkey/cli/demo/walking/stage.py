@@ -50,7 +50,7 @@ class Chapter:
             "number": self.number,
             "title": self.title,
             "rows": self.rows.split(),
-            "exchanges": [_exchange(each) for each in self.exchanges],
+            "exchanges": [_exchange(exchange) for exchange in self.exchanges],
             "checks": self.print_verified,
         }
 
@@ -321,13 +321,13 @@ class WalkContext:
 
     def items(self, answer: ShownExchange) -> Sequence[Reply]:
         """Return the items of a list response."""
-        found = answer.json.get("items")
-        return cast("Sequence[Reply]", found) if isinstance(found, list) else ()
+        value = answer.json.get("items")
+        return cast("Sequence[Reply]", value) if isinstance(value, list) else ()
 
     def info(self, answer: ShownExchange) -> Reply:
         """Return the user's data in a token response."""
-        found = answer.json.get("info")
-        return cast("Reply", found) if isinstance(found, dict) else {}
+        value = answer.json.get("info")
+        return cast("Reply", value) if isinstance(value, dict) else {}
 
     def exchange(self, code: str, redirect_uri: str, **more: str) -> ShownExchange:
         """Exchange Notes Printer's code for tokens, with everything in the query string (S11)."""
