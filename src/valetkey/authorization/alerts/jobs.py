@@ -105,8 +105,11 @@ class AlertWatch(Struct, frozen=True):
         mine = await self.store.write(partial(self._begin, now=now), done_by=SYSTEM)
         if not mine:
             return
-        found = await self.inspect(now)
-        of_host = {INSTALLATION: (*found["database"], *found["mail"]), self.host: found["machine"]}
+        findings = await self.inspect(now)
+        of_host = {
+            INSTALLATION: (*findings["database"], *findings["mail"]),
+            self.host: findings["machine"],
+        }
         for host in mine:
             settle = (
                 partial(self._events, now=now)
@@ -127,16 +130,16 @@ class AlertWatch(Struct, frozen=True):
     ) -> None:
         alerts = Alerts.of(tx)
         alerts.hold(host)
-        known = {each.id: each for each in alerts.open(host)}
+        open_alerts = {open_alert.id: open_alert for open_alert in alerts.open(host)}
         present = {
-            f"{host}:{each.condition.name}:{each.about}": each
-            for each in findings
-            if each.level is Level.ERROR
+            f"{host}:{error.condition.name}:{error.about}": error
+            for error in findings
+            if error.level is Level.ERROR
         }
         problems: list[Sentence] = []
         for alert_id, finding in list(present.items())[:MOST]:
-            alert = known.get(alert_id) or Alert(alert_id, host, finding.about, now)
-            if alert_id not in known:
+            alert = open_alerts.get(alert_id) or Alert(alert_id, host, finding.about, now)
+            if alert_id not in open_alerts:
                 # Told when it is found again: what a restart disturbs is resolved in a minute.
                 alerts.put(alert)
             elif alert.told_at is None or alert.told_at <= now - _AGAIN_AFTER:
@@ -146,7 +149,7 @@ class AlertWatch(Struct, frozen=True):
                 problems.append(Sentence(finding.condition.text, dict(finding.values)))
         ended: list[str] = []
         if not any(map(is_incomplete, findings)):
-            for alert in known.values():
+            for alert in open_alerts.values():
                 if alert.id not in present:
                     alerts.remove(alert.id)
                     if alert.told_at is not None:
@@ -158,14 +161,14 @@ class AlertWatch(Struct, frozen=True):
     def _events(self, tx: Transaction, now: Instant) -> None:
         alerts = Alerts.of(tx)
         alerts.hold(HAPPENED)
-        known = {each.id: each for each in alerts.open(HAPPENED)}
+        open_alerts = {open_alert.id: open_alert for open_alert in alerts.open(HAPPENED)}
         names = sorted(name for name, kind in self.kinds.items() if kind.is_alarming)
         sentences: list[Sentence] = []
         for event in tx.events.named(names, Instant(now - _EVERY - _OVERLAP), _MOST_EVENTS):
-            if event.id not in known and len(sentences) < MOST:
+            if event.id not in open_alerts and len(sentences) < MOST:
                 alerts.put(Alert(event.id, HAPPENED, event.name, now, now))
                 sentences.append(self._sentence(tx, event))
-        for alert in known.values():
+        for alert in open_alerts.values():
             if alert.since < now - _REMEMBERED:
                 alerts.remove(alert.id)
         if sentences:
@@ -179,8 +182,10 @@ class AlertWatch(Struct, frozen=True):
         values["uid"] = str(event.uid or "") if user is None else user.username
         values["client_id"] = event.client_id or ""
         if event.subject:
-            found = named_object(tx, event.subject)
-            values[kind.subject_field()] = found[0] if found else kind.former_name(values)
+            name_address = named_object(tx, event.subject)
+            values[kind.subject_field()] = (
+                name_address[0] if name_address else kind.former_name(values)
+            )
         reason = kind.reasons.get(values.get("because", ""), "")
         return Sentence(kind.sentence_of(values), values, reason)
 
@@ -193,9 +198,9 @@ class AlertWatch(Struct, frozen=True):
         for email in emails:
             gettext = translations(chosen((email.language,)) or ENGLISH).gettext
             values = {
-                "problems": _lines([each.translated(gettext) for each in news.problems]),
+                "problems": _lines([sentence.translated(gettext) for sentence in news.problems]),
                 "ended": _lines(news.ended),
-                "events": _lines([each.translated(gettext) for each in news.events]),
+                "events": _lines([sentence.translated(gettext) for sentence in news.events]),
                 "host": host,
                 "link": f"{self.issuer}{ADDRESSES['admin']}",
                 "time": minute_of(now),
@@ -204,7 +209,7 @@ class AlertWatch(Struct, frozen=True):
 
 
 def _lines(texts: Sequence[str]) -> str:
-    shown = [each.replace(SEPARATOR, "/") for each in texts[:_LINES]]
+    shown = [text.replace(SEPARATOR, "/") for text in texts[:_LINES]]
     more = len(texts) - len(shown)
     return SEPARATOR.join([*shown, *([f"+ {more}"] if more else [])])
 

@@ -112,9 +112,9 @@ def _switch(
 
 def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
     last = ""
-    while found := tx.apis.page(last, _PAGE):
-        yield from map(_table, found)
-        last = canonical(found[-1].identifier)
+    while apis := tx.apis.page(last, _PAGE):
+        yield from map(_table, apis)
+        last = canonical(apis[-1].identifier)
 
 
 def _table(api: Api) -> Mapping[str, object]:
@@ -131,7 +131,7 @@ DECLARED = DeclaredKind(
     name=_KIND,
     table="apis",
     readers={
-        **{name: _READERS[each.type] for name, each in API_FIELDS.items()},
+        **{name: _READERS[field.type] for name, field in API_FIELDS.items()},
         "disabled": read_boolean,
     },
     key="identifier",

@@ -26,8 +26,8 @@ _PAGE = ObjectLink("/apis/{api_id}", "api", translatable("API"), "/admin/apis/{a
 
 
 def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-    found = ApiSearch(tx.db).matching(text, limit)
-    return [Match(name, _PAGE.to(api_id)[2], identifier) for api_id, name, identifier in found]
+    rows = ApiSearch(tx.db).matching(text, limit)
+    return [Match(name, _PAGE.to(api_id)[2], identifier) for api_id, name, identifier in rows]
 
 
 def _named(tx: Transaction, api_id: str) -> tuple[str, str] | None:

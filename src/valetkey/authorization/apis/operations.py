@@ -174,14 +174,14 @@ def shown(api: Api) -> msgspec.Struct:
 def secrets_shown(credential: Client | None, now: Instant) -> list[SecretShown]:
     """Return the secrets of the API's credential."""
     secrets = () if credential is None else credential.secrets
-    return [SecretShown(each.id, each.expires_at, each.is_live(now)) for each in secrets]
+    return [SecretShown(secret.id, secret.expires_at, secret.is_live(now)) for secret in secrets]
 
 
 def changed_metadata(before: ApiMetadata, change: object) -> ApiMetadata:
     """Return `before` with the values of an `ApiWanted` or an `ApiChange`."""
     body = cast("msgspec.Struct", change)
-    given = {name: getattr(body, name) for name in body.__struct_fields__}
-    values = {name: _declared(each, name) for name, each in given.items() if each is not UNSET}
+    fields = {name: getattr(body, name) for name in body.__struct_fields__}
+    values = {name: _declared(value, name) for name, value in fields.items() if value is not UNSET}
     return replace(before, **values)
 
 
@@ -235,11 +235,11 @@ def list_apis(tx: Transaction, call: Call) -> Result:
     limit, after = limit_of(call.query), call.query.get("cursor", "")
     order = ListOrder(call.query["sort"]) if "sort" in call.query else None
     ids = ApiSearch(tx.db).page(after, limit + 1, call.query.get("q", ""), order)
-    found = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]
+    apis = [api for api_id in ids[:limit] if (api := tx.apis.find(api_id)) is not None]
     # As the list is sorted: with its slash it comes after others that belong behind it.
-    last = (found[-1].id if order else canonical(found[-1].identifier)) if found else ""
+    last = (apis[-1].id if order else canonical(apis[-1].identifier)) if apis else ""
     after = last if len(ids) > limit else ""
-    return Result(ApiList([shown(api) for api in found], after or None), next=after)
+    return Result(ApiList([shown(api) for api in apis], after or None), next=after)
 
 
 def read_api(tx: Transaction, call: Call) -> Result:

@@ -96,14 +96,14 @@ from valetkey.web.body import Form
 APIS = ADDRESSES["admin_apis"]
 NEW = "/admin/apis/new"
 _FORM = {"name": API_FIELDS["name"], **API_FIELDS}
-API_WORDS: Words = {name: (each.rule.label, each.rule.hint) for name, each in _FORM.items()}
+API_WORDS: Words = {name: (field.rule.label, field.rule.hint) for name, field in _FORM.items()}
 """Labels and hints of the fields of an API."""
 
-API_GROUPS = {name: each.rule.group for name, each in API_FIELDS.items()}
+API_GROUPS = {name: field.rule.group for name, field in API_FIELDS.items()}
 """The headings of its fields."""
 
 API_CHOICES: Mapping[str, Choices] = {
-    name: each.rule.choices for name, each in API_FIELDS.items() if each.rule.choices
+    name: field.rule.choices for name, field in API_FIELDS.items() if field.rule.choices
 }
 """Labels of its choices."""
 
@@ -114,8 +114,8 @@ _LONGEST = 80
 
 def api_address(api_id: str, act: str = "") -> str:
     """Return the URL of the page about an API, or about one operation on it."""
-    place = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
-    return f"{place}/{act}" if act else place
+    address = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
+    return f"{address}/{act}" if act else address
 
 
 class Apis(Struct, frozen=True):
@@ -161,7 +161,7 @@ class Apis(Struct, frozen=True):
             "cursor": list_query.after[:_LONGEST],
         }
         call = call_of(self.services, LIST_APIS, request.actor, request.now, query=query)
-        found = asdict(await value_of(call, ApiList))
+        api_list = asdict(await value_of(call, ApiList))
         count, saved = await self.services.store.scan(
             lambda tx: (
                 ApiSearch(tx.db).count(list_query.text, LIST.most_counted + 1),
@@ -171,8 +171,8 @@ class Apis(Struct, frozen=True):
         page = LIST.page(
             request,
             list_query,
-            [_row(each, request.now) for each in found["items"]],
-            found["next"] or "",
+            [_row(api, request.now) for api in api_list["items"]],
+            api_list["next"] or "",
             count,
             saved=saved,
             done=_DELETED if "deleted" in list_query.query else "",
@@ -207,11 +207,11 @@ def _row(api: Struct, now: Instant) -> Row:
 
 
 def _selected(tx: Transaction, values: Sequence[str]) -> Sequence[SelectedEntry]:
-    found = (tx.apis.find(value) for value in values)
+    apis = (tx.apis.find(value) for value in values)
     return [
-        SelectedEntry(each.id, each.name, api_address(each.id), each.identifier)
-        for each in found
-        if each is not None
+        SelectedEntry(api.id, api.name, api_address(api.id), api.identifier)
+        for api in apis
+        if api is not None
     ]
 
 
@@ -356,7 +356,7 @@ class ApiPages(Struct, frozen=True):
         facts = [seen.api.identifier]
         if carries is not None:
             subject = form.get(carries[0]) or ""
-            if all(each.id != subject for each in seen.secrets):
+            if all(secret.id != subject for secret in seen.secrets):
                 raise page_not_found()
             facts.append(subject)
         return Subject(
@@ -396,9 +396,9 @@ def named(request: AdminRequest) -> str:
 
 
 def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
-    api, now, place = seen.api, request.now, api_address(seen.api.id)
+    api, now, address = seen.api, request.now, api_address(seen.api.id)
     may = request.permissions.allow(Permission.CLIENTS)
-    edit = (("edit", translatable("Edit API"), f"{place}/edit"),) if may else ()
+    edit = (("edit", translatable("Edit API"), f"{address}/edit"),) if may else ()
     disabled = api.disabled_at is not None
     note = translatable("No tokens are issued for it, and those issued are no longer valid.")
     return ObjectPage(
@@ -413,11 +413,11 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
             (translatable("Authorizations"), seen.reach.authorizations),
         ),
         facts=tuple(_facts(api, now)),
-        links=(*edit, ("protect", translatable("Protect this API"), f"{place}/protect")),
+        links=(*edit, ("protect", translatable("Protect this API"), f"{address}/protect")),
         actions=tuple(
-            each
-            for each in _BUTTONS.offers(api, request.permissions, place)
-            if each.slug != "secret"  # beside the list of secrets
+            offer
+            for offer in _BUTTONS.offers(api, request.permissions, address)
+            if offer.slug != "secret"  # beside the list of secrets
         ),
         related=(
             Related(
@@ -425,7 +425,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
                 translatable("Permissions"),
                 tuple(_scopes(api)),
                 translatable("None: tokens for this API only identify the user and the app."),
-                add_url=f"{place}/edit" if may else "",
+                add_url=f"{address}/edit" if may else "",
                 add_title=translatable("Change permissions"),
             ),
             Related(
@@ -437,7 +437,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
             Related(
                 "secrets",
                 translatable("Credentials"),
-                secret_lines(seen.secrets, f"{place}/end-secret" if may else "", now),
+                secret_lines(seen.secrets, f"{address}/end-secret" if may else "", now),
                 translatable(
                     "No active secret. APIs that verify JWTs with the server's keys need none."
                 ),
@@ -445,7 +445,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
                     "The API introspects its tokens and reads its revocations with its client ID"
                     " and one of its secrets."
                 ),
-                add_url=f"{place}/secret" if may else "",
+                add_url=f"{address}/secret" if may else "",
                 add_title=translatable("New secret"),
             ),
         ),
@@ -470,10 +470,12 @@ def _facts(api: Api, now: Instant) -> Iterator[Fact]:
     if api.clients is None:
         apps: tuple[Part, ...] = (words(translatable("every app")),)
     else:
-        apps = tuple(text(each, client_address(each)) for each in sorted(api.clients))
+        apps = tuple(
+            text(client_id, client_address(client_id)) for client_id in sorted(api.clients)
+        )
     yield Fact(translatable("Allowed apps"), apps)
     if api.required_groups:
-        groups = tuple(text(each, group_address(each)) for each in api.required_groups)
+        groups = tuple(text(group, group_address(group)) for group in api.required_groups)
         yield Fact(translatable("Groups with access"), groups)
     if api.shares_scopes:
         shared = words(translatable("shared with other APIs"))
@@ -607,18 +609,21 @@ class ProtectApi(Struct, frozen=True):
 
 def protect_page(api: Api, issuer: str, framework: str | None) -> ProtectPage:
     """Return the page for the requested framework, or for the first that fits."""
-    fitting = {name: each for name, each in FRAMEWORKS.items() if each.verifies(api)}
+    fitting = {name: candidate for name, candidate in FRAMEWORKS.items() if candidate.verifies(api)}
     chosen = framework if framework in fitting else next(iter(fitting))
-    place = api_address(api.id, "protect")
+    address = api_address(api.id, "protect")
     return ProtectPage(
         name=api.name,
         back=api_address(api.id),
         tabs=tuple(
-            (f"{place}?in={name}", each.label, name == chosen) for name, each in fitting.items()
+            (f"{address}?in={name}", candidate.label, name == chosen)
+            for name, candidate in fitting.items()
         ),
         framework=fitting[chosen],
         files=fitting[chosen].code(api, issuer),
-        others=tuple(each.label for name, each in FRAMEWORKS.items() if name not in fitting),
+        others=tuple(
+            candidate.label for name, candidate in FRAMEWORKS.items() if name not in fitting
+        ),
     )
 
 

@@ -121,21 +121,21 @@ class ApiRegistrar(Struct, frozen=True):
             yield fault("scopes", "scopes.many", most=MOST_SCOPES)
             return
         for name in names:
-            place = f"scopes/{name}" if name in metadata.scopes else "machine_scopes"
+            field = f"scopes/{name}" if name in metadata.scopes else "machine_scopes"
             if _SCOPE.fullmatch(name) is None:
-                yield fault(place, "scopes.name")
+                yield fault(field, "scopes.name")
             elif name in self.own_scopes:
-                yield fault(place, "scopes.reserved", name=name)
+                yield fault(field, "scopes.reserved", name=name)
             else:
-                yield from _shared(tx, metadata, api_id, place, name)
+                yield from _shared(tx, metadata, api_id, field, name)
 
 
 def _shared(
-    tx: Transaction, metadata: ApiMetadata, api_id: str, place: str, name: str
+    tx: Transaction, metadata: ApiMetadata, api_id: str, field: str, name: str
 ) -> Iterator[MetadataError]:
     for other in tx.apis.declaring(name, api_id):
         if not (other.shares_scopes and metadata.shares_scopes):
-            yield fault(place, "scopes.taken", api=other.identifier, name=name)
+            yield fault(field, "scopes.taken", api=other.identifier, name=name)
 
 
 def _faults(metadata: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[MetadataError]:
@@ -145,9 +145,9 @@ def _faults(metadata: ApiMetadata, algorithms: Sequence[Algorithm]) -> Iterator[
     for name, sentence in metadata.scopes.items():
         if not 0 < len(sentence) <= longest or not _LINE.fullmatch(sentence):
             yield fault(f"scopes/{name}", "scopes.text", most=longest)
-    for name, each in API_FIELDS.items():
+    for name, field in API_FIELDS.items():
         if name != "identifier":
-            yield from _value_faults(name, each.rule, getattr(metadata, name))
+            yield from _value_faults(name, field.rule, getattr(metadata, name))
     if metadata.signing_algorithm not in algorithms:
         yield fault("signing_algorithm", "choice.known", known=", ".join(algorithms))
 
@@ -169,9 +169,9 @@ def _value_faults(name: str, rule: ApiFieldRule, value: object) -> Iterator[Meta
             names = cast("tuple[str, ...]", value)
             if len(names) > rule.most:
                 yield input_fault(name, "number.most", most=rule.most)
-            for place, each in enumerate(names[: rule.most]):
-                if re.fullmatch(rule.pattern, each) is None:
-                    yield fault(f"{name}/{place}", rule.code)
+            for index, listed_name in enumerate(names[: rule.most]):
+                if re.fullmatch(rule.pattern, listed_name) is None:
+                    yield fault(f"{name}/{index}", rule.code)
         case _:
             pass
 

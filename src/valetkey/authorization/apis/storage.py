@@ -76,57 +76,57 @@ class ApiSearch(Struct, frozen=True):
         )
 
     def _by_name(self, after: str, limit: int, part: str) -> Sequence[Row]:
-        place = self._place(after)
+        position = self._place(after)
         return self.db.rows(
             "SELECT id FROM apis WHERE (:id = ''"
             " OR (lower(name) >= :name AND (lower(name) > :name OR id > :id)))"
             " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(identifier), lower(:part), '') <> lower(identifier))"
             " ORDER BY lower(name), id LIMIT :limit",
-            id="" if place is None else after,
-            name="" if place is None else place.name,
+            id="" if position is None else after,
+            name="" if position is None else position.name,
             part=part,
             limit=limit,
         )
 
     def _by_name_descending(self, before: str, limit: int, part: str) -> Sequence[Row]:
-        place = self._place(before)
+        position = self._place(before)
         return self.db.rows(
             "SELECT id FROM apis WHERE (:id = ''"
             " OR (lower(name) <= :name AND (lower(name) < :name OR id < :id)))"
             " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(identifier), lower(:part), '') <> lower(identifier))"
             " ORDER BY lower(name) DESC, id DESC LIMIT :limit",
-            id="" if place is None else before,
-            name="" if place is None else place.name,
+            id="" if position is None else before,
+            name="" if position is None else position.name,
             part=part,
             limit=limit,
         )
 
     def _newest(self, before: str, limit: int, part: str) -> Sequence[Row]:
-        place = self._place(before)
+        position = self._place(before)
         return self.db.rows(
             "SELECT id FROM apis WHERE (:id = ''"
             " OR created_at < :at OR (created_at = :at AND id < :id))"
             " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(identifier), lower(:part), '') <> lower(identifier))"
             " ORDER BY created_at DESC, id DESC LIMIT :limit",
-            id="" if place is None else before,
-            at=0 if place is None else place.at,
+            id="" if position is None else before,
+            at=0 if position is None else position.at,
             part=part,
             limit=limit,
         )
 
     def _oldest(self, after: str, limit: int, part: str) -> Sequence[Row]:
-        place = self._place(after)
+        position = self._place(after)
         return self.db.rows(
             "SELECT id FROM apis WHERE (:id = ''"
             " OR created_at > :at OR (created_at = :at AND id > :id))"
             " AND (:part = '' OR replace(lower(name), lower(:part), '') <> lower(name)"
             " OR replace(lower(identifier), lower(:part), '') <> lower(identifier))"
             " ORDER BY created_at, id LIMIT :limit",
-            id="" if place is None else after,
-            at=0 if place is None else place.at,
+            id="" if position is None else after,
+            at=0 if position is None else position.at,
             part=part,
             limit=limit,
         )

@@ -41,53 +41,53 @@ def _attribute(services: Services, entry: DeclaredEntry) -> Callable[[Transactio
     )
 
     def apply(tx: Transaction, now: Instant) -> Step:
-        known = [each.name for each in Declarations.of(tx).attributes()]
-        return _step("attribute", entry, known, declare_attribute(tx, attribute, now))
+        names = [declaration.name for declaration in Declarations.of(tx).attributes()]
+        return _step("attribute", entry, names, declare_attribute(tx, attribute, now))
 
     return apply
 
 
 def _claim(services: Services, entry: DeclaredEntry) -> Callable[[Transaction, Instant], Step]:
-    settings, given = services.settings, entry.values
-    places = cast("Sequence[str]", given.get("in", ()))
-    wrong = [each for each in places if each not in set(ClaimLocation)]
+    settings, values = services.settings, entry.values
+    places = cast("Sequence[str]", values.get("in", ()))
+    wrong = [location for location in places if location not in set(ClaimLocation)]
     claim = DeclaredClaim(
         entry.text("name"),
         entry.text("from"),
-        tuple(place for place in ClaimLocation if place in places),
+        tuple(location for location in ClaimLocation if location in places),
         entry.text("scope"),
-        frozenset(cast("Sequence[str]", given.get("clients", ()))),
-        frozenset(cast("Sequence[str]", given.get("apis", ()))),
+        frozenset(cast("Sequence[str]", values.get("clients", ()))),
+        frozenset(cast("Sequence[str]", values.get("apis", ()))),
     )
 
     def apply(tx: Transaction, now: Instant) -> Step:
         if wrong:
             fault = MetadataError("in", f"{', '.join(ClaimLocation)}; not {wrong[0][:40]}")
             raise invalid_entry(entry, [fault])
-        known = [each.name for each in Declarations.of(tx).claims()]
+        names = [declaration.name for declaration in Declarations.of(tx).claims()]
         changed = declare_claim(tx, claim, settings.audience, now)
-        return _step("claim", entry, known, changed)
+        return _step("claim", entry, names, changed)
 
     return apply
 
 
-def _step(kind: str, entry: DeclaredEntry, known: Sequence[str], changed: bool | _Faults) -> Step:
-    """Return what was done to an object; `known` are the names of those before."""
+def _step(kind: str, entry: DeclaredEntry, names: Sequence[str], changed: bool | _Faults) -> Step:
+    """Return what was done to an object; `names` are those of the objects before."""
     if isinstance(changed, tuple):
         raise invalid_entry(entry, changed)
     name = entry.text("name")
-    is_new = name not in known
+    is_new = name not in names
     done = Action.CREATE if is_new else Action.CHANGE if changed else Action.KEEP
     return Step(done, kind, name, declares=(Declared(kind, name, is_new=is_new),))
 
 
 def _attributes_exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
-    for each in Declarations.of(tx).attributes():
+    for attribute in Declarations.of(tx).attributes():
         yield {
-            "name": each.name,
-            "label": each.label,
-            "schema": dict(each.schema),
-            "editable": each.editable,
+            "name": attribute.name,
+            "label": attribute.label,
+            "schema": dict(attribute.schema),
+            "editable": attribute.editable,
         }
 
 
@@ -96,7 +96,7 @@ def _claims_exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
         yield {
             "name": claim.name,
             "from": claim.source,
-            "in": [place.value for place in claim.places],
+            "in": [location.value for location in claim.places],
             "scope": claim.scope,
             "clients": sorted(claim.clients),
             "apis": sorted(claim.apis),

@@ -112,7 +112,9 @@ def _list_attributes(tx: Transaction, call: Call) -> Result:
     """List the declared attributes by name."""
     del call
     return Result(
-        AttributeList([_attribute_shown(each) for each in Declarations.of(tx).attributes()])
+        AttributeList(
+            [_attribute_shown(attribute) for attribute in Declarations.of(tx).attributes()]
+        )
     )
 
 
@@ -124,7 +126,10 @@ def _declare_attribute(tx: Transaction, call: Call) -> bool | Faults:
     require(tx, call.actor, call.operation.permission)
     body = call.input(AttributeWanted)
     attribute = Attribute(call.named("attribute"), body.label, dict(body.schema), body.editable)
-    declared = {each.name: tag_of(_attribute_shown(each)) for each in store.attributes()}
+    declared = {
+        declaration.name: tag_of(_attribute_shown(declaration))
+        for declaration in store.attributes()
+    }
     call.preconditions.check(declared.get(attribute.name))
     return declare_attribute(tx, attribute, call.now)
 
@@ -323,7 +328,7 @@ class ClaimWanted(
 
 def _list_claims(tx: Transaction, call: Call) -> Result:
     """List the declared claims by name."""
-    return Result(ClaimList([_claim_shown(each) for each in Declarations.of(tx).claims()]))
+    return Result(ClaimList([_claim_shown(claim) for claim in Declarations.of(tx).claims()]))
 
 
 def _declare_claim(tx: Transaction, call: Call) -> bool | Faults:
@@ -336,12 +341,14 @@ def _declare_claim(tx: Transaction, call: Call) -> bool | Faults:
     claim = DeclaredClaim(
         call.named("claim"),
         body.source,
-        tuple(place for place in ClaimLocation if place in body.places),
+        tuple(location for location in ClaimLocation if location in body.places),
         body.scope,
         frozenset(body.clients),
         frozenset(body.apis),
     )
-    declared = {each.name: tag_of(_claim_shown(each)) for each in store.claims()}
+    declared = {
+        declaration.name: tag_of(_claim_shown(declaration)) for declaration in store.claims()
+    }
     call.preconditions.check(declared.get(claim.name))
     return declare_claim(tx, claim, call.services.settings.audience, call.now)
 
@@ -453,10 +460,10 @@ def _api(tx: Transaction, call: Call) -> Api:
     default, identifier = call.services.claims.default, call.query.get("api", "")
     if not identifier or canonical(identifier) == canonical(default.identifier):
         return default
-    found = tx.apis.find_by_key(canonical(identifier)) if identifier.isprintable() else None
-    if found is None:
+    api = tx.apis.find_by_key(canonical(identifier)) if identifier.isprintable() else None
+    if api is None:
         raise Refused.because(ErrorCode.NOT_FOUND, "this API does not exist", "admin.api")
-    return found
+    return api
 
 
 PREVIEW = Operation(

@@ -48,7 +48,7 @@ def declare_attribute(tx: Transaction, attribute: Attribute, now: Instant) -> bo
     """
     store = Declarations.of(tx)
     store.hold_all()
-    declared = {each.name: each for each in store.attributes()}
+    declared = {declaration.name: declaration for declaration in store.attributes()}
     if faults := tuple(_attribute_faults(attribute)):
         return faults
     if declared.get(attribute.name) == attribute:
@@ -69,7 +69,7 @@ def remove_attribute(tx: Transaction, name: str, now: Instant) -> bool:
     store = Declarations.of(tx)
     store.hold_all()
     source = f"{Source.ATTRIBUTE}:{name}"
-    users = [each.name for each in store.claims() if each.source == source]
+    users = [claim.name for claim in store.claims() if claim.source == source]
     if users:
         description = translatable("claims come from this attribute; remove them first")
         raise Refused.because(ErrorCode.CONFLICT, description, "attribute.used")
@@ -93,7 +93,7 @@ def declare_claim(
     store.hold_all()
     servers = tx.upstream_servers().items()
     kept = {f"{server_id}:{name}" for server_id, server in servers for name in server.keep_claims}
-    declared = {each.name: each for each in store.claims()}
+    declared = {declaration.name: declaration for declaration in store.claims()}
     if faults := (*_claim_faults(claim), *_unknown(tx, claim, default_api, kept)):
         return faults
     if declared.get(claim.name) == claim:
@@ -182,7 +182,7 @@ def _unknown(
     """
     kind, _, argument = claim.source.partition(":")
     if kind == Source.ATTRIBUTE:
-        names = [each.name for each in Declarations.of(tx).attributes()]
+        names = [attribute.name for attribute in Declarations.of(tx).attributes()]
         if argument not in names:
             yield fault("from", "attribute.none", name=argument[:40])
     if kind == Source.ROLES and argument and tx.apis.find_by_key(canonical(argument)) is None:

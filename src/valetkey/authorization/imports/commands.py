@@ -89,7 +89,7 @@ def keycloak(files: Sequence[Path], output: Path, *, force: bool, as_json: bool)
     for name, content in contents.items():
         _write(output / name, content)
     if as_json:
-        left = [{"what": each.item, "reason": each.reason} for each in made.left_out]
+        left = [{"what": omission.item, "reason": omission.reason} for omission in made.left_out]
         counts = {kind: made.count(kind) for kind in ("clients", "groups")}
         paths = [str(output / name) for name in contents]
         say.as_json(
@@ -160,7 +160,8 @@ def _print(made: Converted, output: Path, contents: dict[str, bytes]) -> None:
     if made.left_out:
         say.line()
         say.table(
-            ("LEFT OUT OR CHANGED", "REASON"), [(each.item, each.reason) for each in made.left_out]
+            ("LEFT OUT OR CHANGED", "REASON"),
+            [(omission.item, omission.reason) for omission in made.left_out],
         )
     say.line()
     for name in contents:
@@ -228,10 +229,10 @@ def import_users(
             _print_report(counts, problems, imports=imports)
         return {"import_id": import_id, **figures(counts)}
 
-    found = with_store(settings, run_import)
+    result = with_store(settings, run_import)
     if as_json:
-        say.as_json(found)
-    if found["faults"]:
+        say.as_json(result)
+    if result["faults"]:
         raise click.exceptions.Exit(Exit.FAILED)
 
 
@@ -256,11 +257,11 @@ class _Import(Struct, frozen=True):
         """Run the current stage of the import. Return how many rows have each outcome."""
         store = self.opened.store
         while True:
-            found = await store.read(lambda tx: UserImports.of(tx).find(import_id))
-            if found is None or not found.is_due:
+            user_import = await store.read(lambda tx: UserImports.of(tx).find(import_id))
+            if user_import is None or not user_import.is_due:
                 return await store.scan(lambda tx: UserImports.of(tx).counts(import_id))
-            say.progress(f"{doing}: {found.position} of {found.total} users")
-            step = partial(self.work.step, found=found, now=self.now)
+            say.progress(f"{doing}: {user_import.position} of {user_import.total} users")
+            step = partial(self.work.step, user_import=user_import, now=self.now)
             if await store.write(step) is None:
                 # The stage has ended, or a server processed this batch.
                 await asyncio.sleep(_PAUSE)
@@ -277,28 +278,30 @@ def _content(file: Path, settings: AccountSettings) -> bytes:
 
 
 def _question(counts: Mapping[RowState, int]) -> str:
-    found = figures(counts)
+    numbers = figures(counts)
     return (
-        f"Import {found['can_be_imported']} users? "
-        f"{found['existing']} exist already, {found['faults']} have a fault."
+        f"Import {numbers['can_be_imported']} users? "
+        f"{numbers['existing']} exist already, {numbers['faults']} have a fault."
     )
 
 
 def _print_report(
     counts: Mapping[RowState, int], rows: Sequence[ImportRow], *, imports: bool
 ) -> None:
-    found = figures(counts)
+    numbers = figures(counts)
     first = (
-        ("Created", str(found["created"]))
+        ("Created", str(numbers["created"]))
         if imports
-        else ("Can be imported", str(found["can_be_imported"]))
+        else ("Can be imported", str(numbers["can_be_imported"]))
     )
-    say.fields([first, ("Already exist", str(found["existing"])), ("Faults", str(found["faults"]))])
+    say.fields(
+        [first, ("Already exist", str(numbers["existing"])), ("Faults", str(numbers["faults"]))]
+    )
     if rows:
         say.line()
         cells = [(str(it.line), it.username, it.email, explain(it.reason)) for it in rows]
         say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells)
-        if len(rows) < found["existing"] + found["faults"]:
+        if len(rows) < numbers["existing"] + numbers["faults"]:
             say.line(f"The first {len(rows)}; --report FILE has all of them.")
 
 
@@ -324,16 +327,16 @@ def check_hashes(file: Path, *, as_json: bool) -> None:
     formats: Counter[str] = Counter()
     faults: list[_Found] = []
     count = without = 0
-    for found in _rows(file):
+    for checked_row in _rows(file):
         count += 1
-        if found.reason is not None:
-            faults.append(found)
-        elif found.format:
-            formats[found.format] += 1
+        if checked_row.reason is not None:
+            faults.append(checked_row)
+        elif checked_row.format:
+            formats[checked_row.format] += 1
         else:
             without += 1
     if as_json:
-        problems = [_told(each) for each in faults]
+        problems = [_told(fault) for fault in faults]
         say.as_json(
             {"users": count, "formats": dict(formats), "without": without, "problems": problems}
         )
@@ -364,15 +367,15 @@ def _rows(file: Path) -> Iterator[_Found]:
             yield _Found(row, read_hash(text).format if text else "")
 
 
-def _told(found: _Found) -> dict[str, object]:
-    row, why = found.row, _explained(found)
+def _told(checked_row: _Found) -> dict[str, object]:
+    row, why = checked_row.row, _explained(checked_row)
     return {"row": row.line, "username": row.username, "email": row.email, "reason": why}
 
 
-def _explained(found: _Found) -> str:
-    if found.reason is None:
+def _explained(checked_row: _Found) -> str:
+    if checked_row.reason is None:
         return ""
-    field, text = found.reason.field, found.reason.explain()
+    field, text = checked_row.reason.field, checked_row.reason.explain()
     return f"{field}: {text}" if field else text
 
 

@@ -45,14 +45,14 @@ class UserImporter(Struct, frozen=True):
     async def process_stage(self) -> bool:
         """Finish a stage of one import; return whether there was one."""
         now = self.runtime.now()
-        found = await self.store.read(lambda tx: UserImports.of(tx).due(now))
-        if found is None:
+        user_import = await self.store.read(lambda tx: UserImports.of(tx).due(now))
+        if user_import is None:
             return False
         clock = asyncio.get_running_loop().time
-        while found is not None:
+        while user_import is not None:
             began = clock()
-            step = partial(self.work.step, found=found, now=self.runtime.now())
-            found = await self.store.write(step, done_by=USUAL_ACTOR)
+            step = partial(self.work.step, user_import=user_import, now=self.runtime.now())
+            user_import = await self.store.write(step, done_by=USUAL_ACTOR)
             # Requests first: half of the time is reserved for them.
             await asyncio.sleep(min(_LONGEST_REST, clock() - began))
         return True

@@ -135,33 +135,35 @@ async def upload(call: Call) -> Result:
 def list_imports(tx: Transaction, call: Call) -> UserImportList:
     """List imports whose report is kept."""
     del call
-    return UserImportList([_listed(each) for each in UserImports.of(tx).recent(MOST_KEPT)])
+    return UserImportList(
+        [_listed(user_import) for user_import in UserImports.of(tx).recent(MOST_KEPT)]
+    )
 
 
 def read_import(tx: Transaction, call: Call) -> UserImportShown:
     """Read the progress of one import."""
-    found = _found(tx, call)
-    counts = figures(UserImports.of(tx).counts(found.id))
-    shown = {**msgspec.structs.asdict(_listed(found)), **counts}
+    user_import = _found(tx, call)
+    counts = figures(UserImports.of(tx).counts(user_import.id))
+    shown = {**msgspec.structs.asdict(_listed(user_import)), **counts}
     return msgspec.convert(shown, UserImportShown)
 
 
 def list_rows(tx: Transaction, call: Call) -> Result:
     """List rows with their outcome."""
-    found, query, limit = _found(tx, call), call.query, limit_of(call.query)
+    user_import, query, limit = _found(tx, call), call.query, limit_of(call.query)
     chosen, after = query.get("show", RowFilter.ALL), int(query.get("cursor", "0"))
     kept = UserImports.of(tx)
     listed = kept.problems if chosen == RowFilter.PROBLEMS else kept.rows
-    rows = listed(found.id, after, limit + 1)
+    rows = listed(user_import.id, after, limit + 1)
     more = str(rows[limit - 1].position) if len(rows) > limit else ""
-    items = [_row(each) for each in rows[:limit]]
+    items = [_row(row) for row in rows[:limit]]
     return Result(ImportRowList(more or None, items), next=more)
 
 
 def start(tx: Transaction, call: Call) -> bool:
     """Import the users of a checked file. False if it was started already."""
-    found = _found(tx, call)
-    if move_import(tx, call.actor, found.id, ImportState.IMPORTING, call.now):
+    user_import = _found(tx, call)
+    if move_import(tx, call.actor, user_import.id, ImportState.IMPORTING, call.now):
         return True
     state = _found(tx, call).state
     if state in {ImportState.IMPORTING, ImportState.FINISHED}:
@@ -178,31 +180,31 @@ def start(tx: Transaction, call: Call) -> bool:
 
 def stop(tx: Transaction, call: Call) -> bool:
     """Stop the import, or discard its file. False if it has ended; created users stay."""
-    found = _found(tx, call)
-    return move_import(tx, call.actor, found.id, ImportState.STOPPED, call.now)
+    user_import = _found(tx, call)
+    return move_import(tx, call.actor, user_import.id, ImportState.STOPPED, call.now)
 
 
 def _found(tx: Transaction, call: Call) -> UserImport:
-    found = UserImports.of(tx).find(call.named("import_id"))
-    if found is None:
+    user_import = UserImports.of(tx).find(call.named("import_id"))
+    if user_import is None:
         raise Refused.because(ErrorCode.NOT_FOUND, "this import does not exist", "import.unknown")
-    return found
+    return user_import
 
 
-def _listed(found: UserImport) -> UserImportListed:
+def _listed(user_import: UserImport) -> UserImportListed:
     return UserImportListed(
-        import_id=found.id,
-        file=found.file,
-        state=found.state,
-        total=found.total,
-        done=found.position,
-        created_at=found.created_at,
-        finished_at=found.finished_at,
+        import_id=user_import.id,
+        file=user_import.file,
+        state=user_import.state,
+        total=user_import.total,
+        done=user_import.position,
+        created_at=user_import.created_at,
+        finished_at=user_import.finished_at,
     )
 
 
 def _row(row: ImportRow) -> ImportRowShown:
-    reasons = [ReasonShown(each.field, each.explain()) for each in reasons_of(row.reason)]
+    reasons = [ReasonShown(reason.field, reason.explain()) for reason in reasons_of(row.reason)]
     return ImportRowShown(row.line, row.username, row.email, row.state, reasons)
 
 

@@ -161,18 +161,18 @@ class ImportPages(Struct, frozen=True):
     async def show(self, request: AdminRequest) -> Outcome:
         """Show the progress, the result of the check, or the report; reload while it is running."""
         import_id = request.arguments["import_id"]
-        found, counts, problems = await self.services.store.scan(
+        user_import, counts, problems = await self.services.store.scan(
             lambda tx: (
                 UserImports.of(tx).find(import_id),
                 UserImports.of(tx).counts(import_id),
                 UserImports.of(tx).problems(import_id, 0, SHOWN),
             )
         )
-        if found is None:
+        if user_import is None:
             raise page_not_found()
         headers: Pairs = (("refresh", f"{_EVERY}; url={_address(import_id)}"),)
-        page = state_page(found, counts, problems)
-        if found.state.is_running:
+        page = state_page(user_import, counts, problems)
+        if user_import.state.is_running:
             return Show(page, headers=headers)
         activity = await read_activity(self.services, request, f"import:{import_id}")
         return Show(replace(page, activity=activity))
@@ -189,8 +189,8 @@ class ImportPages(Struct, frozen=True):
     async def report(self, request: AdminRequest) -> Outcome:
         """Send the outcome of every row as CSV."""
         import_id = request.arguments["import_id"]
-        found = await self.services.store.read(lambda tx: UserImports.of(tx).find(import_id))
-        if found is None or found.state.is_running:
+        user_import = await self.services.store.read(lambda tx: UserImports.of(tx).find(import_id))
+        if user_import is None or user_import.state.is_running:
             raise page_not_found()
         language = viewer_of(request.request, request.user).language
         pieces = report(self.services.store, import_id, translations(language).gettext)
@@ -202,7 +202,7 @@ class ImportPages(Struct, frozen=True):
         )
         page = import_form(
             self.services.settings.accounts,
-            [each.name for each in attributes],
+            [attribute.name for attribute in attributes],
             recent,
             request.now,
             fault,
@@ -218,7 +218,7 @@ def import_form(
     fault: Reason | None = None,
 ) -> InputFormPage:
     """Return the form for a file, with the `fault` of the one before, and recent imports."""
-    columns = (*COLUMNS, *(attribute_column(each) for each in attributes))
+    columns = (*COLUMNS, *(attribute_column(name) for name in attributes))
     file = InputField(
         "file",
         translatable("File"),
@@ -229,7 +229,7 @@ def import_form(
         "file",
         "",
         required=True,
-        choices=tuple((each, each) for each in _ACCEPTED),
+        choices=tuple((file_type, file_type) for file_type in _ACCEPTED),
         faulty=fault is not None,
         must=fault,
     )
@@ -252,11 +252,11 @@ def import_form(
                 translatable("Recent imports"),
                 tuple(
                     Line(
-                        _name(each),
-                        (_STATES[each.state],),
-                        (since(When(each.created_at, now)),),
+                        _name(user_import),
+                        (_STATES[user_import.state],),
+                        (since(When(user_import.created_at, now)),),
                     )
-                    for each in recent
+                    for user_import in recent
                 ),
                 translatable("No imports yet"),
             ),
@@ -265,10 +265,10 @@ def import_form(
 
 
 def state_page(
-    found: UserImport, counts: Mapping[RowState, int], problems: Sequence[ImportRow]
+    user_import: UserImport, counts: Mapping[RowState, int], problems: Sequence[ImportRow]
 ) -> ObjectPage:
     """Return the page of an import: its progress, the result of the check, or the report."""
-    state, address = found.state, _address(found.id)
+    state, address = user_import.state, _address(user_import.id)
     good, created = counts.get(RowState.GOOD, 0), counts.get(RowState.CREATED, 0)
     others = (
         (translatable("Already exist"), counts.get(RowState.EXISTS, 0)),
@@ -285,7 +285,7 @@ def state_page(
     if not state.is_running:
         links = (("report", translatable("Download report"), f"{address}/report"),)
     related: list[Related] = []
-    if decisions := tuple(_decisions(found, good)):
+    if decisions := tuple(_decisions(user_import, good)):
         related.append(Related("decision", translatable("Decision"), decisions))
     if problems and not state.is_running:
         title = translatable("Not imported") if is_over else translatable("Will not be imported")
@@ -295,9 +295,9 @@ def state_page(
     return ObjectPage(
         IMPORT,
         _TITLE,
-        found.file,
+        user_import.file,
         state=(_STATES[state],),
-        notes=_progress(found) if state.is_running else (),
+        notes=_progress(user_import) if state.is_running else (),
         done=translatable("All users of the file were imported.") if all_imported else "",
         figures=figures,
         links=links,
@@ -308,26 +308,28 @@ def state_page(
 _MORE = translatable("These are the first ones; the report has all of them.")
 
 
-def _progress(found: UserImport) -> tuple[Part, ...]:
-    is_importing = found.state is ImportState.IMPORTING
+def _progress(user_import: UserImport) -> tuple[Part, ...]:
+    is_importing = user_import.state is ImportState.IMPORTING
     label = translatable("Importing users") if is_importing else translatable("Checking users")
-    told = translatable(
+    sentence = translatable(
         "%(done)s of %(total)s users. The page updates automatically; you can leave it."
     )
     return (
-        Part("progress", label, {"total": found.total}, count=found.position),
-        words(told, done=found.position, total=found.total),
+        Part("progress", label, {"total": user_import.total}, count=user_import.position),
+        words(sentence, done=user_import.position, total=user_import.total),
     )
 
 
-def _decisions(found: UserImport, good: int) -> Iterator[Line]:
+def _decisions(user_import: UserImport, good: int) -> Iterator[Line]:
     """Return what can be decided now, each with its button."""
 
-    def line(slug: str, decision: str, title: str, told: Part) -> Line:
+    def line(slug: str, decision: str, title: str, description: Part) -> Line:
         fields = (("decision", decision),)
-        return Line(told, act=LineButton(_address(found.id), title, title, "", fields, slug))
+        return Line(
+            description, act=LineButton(_address(user_import.id), title, title, "", fields, slug)
+        )
 
-    if found.state is ImportState.CHECKED:
+    if user_import.state is ImportState.CHECKED:
         if good:
             yield line(
                 "do",
@@ -337,7 +339,7 @@ def _decisions(found: UserImport, good: int) -> Iterator[Line]:
             )
         nothing = translatable("Nothing has been changed so far. The file is deleted after a day.")
         yield line("discard", "stop", translatable("Discard the file"), words(nothing))
-    elif found.state.is_running:
+    elif user_import.state.is_running:
         stay = translatable("Users who were imported stay.")
         yield line("stop", "stop", translatable("Stop the import"), words(stay))
 
@@ -353,9 +355,9 @@ def _problem(row: ImportRow) -> Line:
     )
 
 
-def _name(found: UserImport) -> Part:
-    url = _address(found.id)
-    return text(found.file, url) if found.file else words(translatable("File"), url=url)
+def _name(user_import: UserImport) -> Part:
+    url = _address(user_import.id)
+    return text(user_import.file, url) if user_import.file else words(translatable("File"), url=url)
 
 
 def _address(import_id: str) -> str:

@@ -96,7 +96,7 @@ class UserImports(Struct, frozen=True):
             now=now,
         )
 
-    def advance(self, found: UserImport, count: int, until: Instant) -> bool:
+    def advance(self, user_import: UserImport, count: int, until: Instant) -> bool:
         """Take the next `count` rows of this stage, and the import until `until`.
 
         False if another transaction took them or the stage has ended: exactly one gets each row.
@@ -104,9 +104,9 @@ class UserImports(Struct, frozen=True):
         advanced = self.db.run(
             "UPDATE user_imports SET position = position + :count, due_at = :until"
             " WHERE id = :id AND state = :state AND position = :position",
-            id=found.id,
-            state=found.state.value,
-            position=found.position,
+            id=user_import.id,
+            state=user_import.state.value,
+            position=user_import.position,
             count=count,
             until=until,
         )

@@ -86,12 +86,18 @@ def _trusted_issuers(parts: Parts) -> Mapping[str, TrustedIssuer]:
 
 
 def _hooks(settings: Settings) -> Hooks:
-    of_settings = {each.id: each for each in settings.section(FederationSettings).providers}
+    of_settings = {
+        provider.id: provider for provider in settings.section(FederationSettings).providers
+    }
 
     def named(tx: Transaction, provider_id: str) -> tuple[str, str] | None:
         stored = StoredProviders.of(tx).find(provider_id)
-        found = of_settings.get(provider_id) if stored is None else stored.settings
-        return None if found is None else (found.name or found.id, f"/admin/providers/{found.id}")
+        provider = of_settings.get(provider_id) if stored is None else stored.settings
+        return (
+            None
+            if provider is None
+            else (provider.name or provider.id, f"/admin/providers/{provider.id}")
+        )
 
     return Hooks(
         user_deleted=(delete_of_user,),
@@ -113,13 +119,13 @@ def _search_kinds(services: Services) -> tuple[SearchKind, ...]:
     of_settings = services.settings.section(FederationSettings).providers
 
     def find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-        stored = [each.settings for each in StoredProviders.of(tx).all()]
-        found = [
+        stored = [provider.settings for provider in StoredProviders.of(tx).all()]
+        matches = [
             Match(it.name or it.id, f"/admin/providers/{it.id}", it.id)
             for it in (*stored, *of_settings)
             if text.casefold() in f"{it.name} {it.id} {it.issuer}".casefold()
         ]
-        return found[:limit]
+        return matches[:limit]
 
     return (SearchKind(translatable("Sign-in providers"), find, ""),)
 

@@ -109,7 +109,9 @@ def list_providers(tx: Transaction, call: Call) -> Result:
     federation = call.services.settings.section(FederationSettings)
     of_file = [_of_file(call, provider) for provider in federation.providers]
     return Result(
-        ProviderList([*of_file, *(_stored(call, each) for each in StoredProviders.of(tx).all())])
+        ProviderList(
+            [*of_file, *(_stored(call, provider) for provider in StoredProviders.of(tx).all())]
+        )
     )
 
 
@@ -156,7 +158,9 @@ async def run_test(call: Call) -> Result:
         return StoredProviders.of(tx).find(name)
 
     stored = await call.services.store.scan(find)
-    provider = next((each for each in factory.of_settings() if each.settings.id == name), None)
+    provider = next(
+        (candidate for candidate in factory.of_settings() if candidate.settings.id == name), None
+    )
     if provider is None:
         if stored is None:
             raise no_such_provider()

@@ -89,7 +89,7 @@ class ProviderSettings:
 
 
 LISTS: Mapping[str, Names] = MappingProxyType(
-    {each.name: it[1] for each in fields(ProviderSettings) if (it := get_args(each.type))}
+    {member.name: it[1] for member in fields(ProviderSettings) if (it := get_args(member.type))}
 )
 """The members that are lists of names."""
 
@@ -105,15 +105,15 @@ def usable_issuer(issuer: str) -> bool:
 def _read(value: object) -> tuple[ProviderSettings, ...]:
     if not isinstance(value, list):
         raise InvalidValue(f"{quoted(value)} is not a list of tables")
-    found = tuple(_provider(each) for each in cast("list[object]", value))
-    if len({each.id for each in found}) != len(found):
+    providers = tuple(_provider(table) for table in cast("list[object]", value))
+    if len({provider.id for provider in providers}) != len(providers):
         raise InvalidValue("two of them have the same id")
     # Linked accounts are looked up by issuer: two providers of one issuer would share them.
-    if len({(each.kind, each.issuer) for each in found}) != len(found):
+    if len({(provider.kind, provider.issuer) for provider in providers}) != len(providers):
         raise InvalidValue("two of them have the same issuer")
-    if len(found) > MOST:
-        raise InvalidValue(f"there are {len(found)}, {MOST} are allowed")
-    return found
+    if len(providers) > MOST:
+        raise InvalidValue(f"there are {len(providers)}, {MOST} are allowed")
+    return providers
 
 
 def _provider(value: object) -> ProviderSettings:
@@ -128,9 +128,9 @@ def _provider(value: object) -> ProviderSettings:
         raise InvalidValue(wrong)
     usual = {"id": "", "name": provider_id.capitalize(), "issuer": ISSUERS[kind], "client_id": ""}
     members = fields(ProviderSettings)
-    defaults = {each.name: usual.get(each.name, each.default) for each in members}
+    defaults = {member.name: usual.get(member.name, member.default) for member in members}
     provider = ProviderSettings(
-        **{each.name: _read_member(table, each, defaults[each.name]) for each in members}
+        **{member.name: _read_member(table, member, defaults[member.name]) for member in members}
     )
     if not usable_issuer(provider.issuer):
         raise InvalidValue(f"the issuer of {quoted(provider_id)} is not an https address")
@@ -179,16 +179,16 @@ def _names(table: Mapping[str, object], member: str, names: Names) -> tuple[str,
     if not isinstance(value, list):
         raise InvalidValue(f"{member} is not a list")
     listed = cast("list[object]", value)
-    found = tuple(
-        each
-        for each in listed
-        if isinstance(each, str) and re.fullmatch(names.pattern, each, re.ASCII)
+    valid_names = tuple(
+        name
+        for name in listed
+        if isinstance(name, str) and re.fullmatch(names.pattern, name, re.ASCII)
     )
-    if len(found) != len(listed):
+    if len(valid_names) != len(listed):
         raise InvalidValue(f"{member} contains an invalid name")
-    if len(found) > names.most:
-        raise InvalidValue(f"{member} contains {len(found)} names, {names.most} are allowed")
-    return found
+    if len(valid_names) > names.most:
+        raise InvalidValue(f"{member} contains {len(valid_names)} names, {names.most} are allowed")
+    return valid_names
 
 
 def _from_text(text: str) -> object:

@@ -80,7 +80,11 @@ class StoredProviders(Struct, frozen=True):
 
     def enabled(self) -> Mapping[str, ProviderSettings]:
         """Return the enabled providers by id, as settings."""
-        return {each.id: each.settings for each in self.all() if each.disabled_at is None}
+        return {
+            provider.id: provider.settings
+            for provider in self.all()
+            if provider.disabled_at is None
+        }
 
     def linked(self, issuer: str, most: int) -> LinkedAccounts:
         """Count the accounts that are linked with a provider, at most `most`."""

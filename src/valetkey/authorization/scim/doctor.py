@@ -47,10 +47,10 @@ KEPT = Condition(
 def directories(tx: Transaction, _: Installation) -> Findings:
     """Count what directories send by SCIM and cannot be kept."""
     resources, counts = Counter[str](), dict[str, Counter[str]]()
-    for each in ScimCredentials.of(tx).left_out(_MOST_LEFT_OUT):
-        resources[each.credential] += each.count
-        for name in each.attributes.split(", "):
-            counts.setdefault(each.credential, Counter())[name] += each.count
+    for left_out in ScimCredentials.of(tx).left_out(_MOST_LEFT_OUT):
+        resources[left_out.credential] += left_out.count
+        for name in left_out.attributes.split(", "):
+            counts.setdefault(left_out.credential, Counter())[name] += left_out.count
     for directory, attributes in islice(counts.items(), _MOST_NAMED):
         yield LEFT_OUT.finding(
             name=directory,

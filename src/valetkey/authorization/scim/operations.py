@@ -163,7 +163,9 @@ class ScimCredentialMade(msgspec.Struct, frozen=True):
 def list_scim_credentials(tx: Transaction, call: Call) -> ScimCredentialList:
     """List the SCIM credentials that work."""
     del call
-    return ScimCredentialList([_shown(each) for each in ScimCredentials.of(tx).usable(MOST)])
+    return ScimCredentialList(
+        [_shown(credential) for credential in ScimCredentials.of(tx).usable(MOST)]
+    )
 
 
 def create_scim_credential(

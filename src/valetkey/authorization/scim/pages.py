@@ -152,7 +152,7 @@ class ScimPages(Struct, frozen=True):
     async def list(self, request: AdminRequest) -> Outcome:
         """Show the SCIM credentials, oldest first."""
         page = _LIST.whole(
-            [_row(each, request.now) for each in await self._listed(request)],
+            [_row(credential, request.now) for credential in await self._listed(request)],
             may=request.permissions.allow(Permission.KEYS),
             done=_BUTTONS.done(request.query.get("done")),
             notes=self._notes,
@@ -161,23 +161,23 @@ class ScimPages(Struct, frozen=True):
 
     async def show(self, request: AdminRequest) -> Outcome:
         """Show one credential, and the URL that its directory is given."""
-        found, now = await self._found(request), request.now
+        credential, now = await self._found(request), request.now
         page = ObjectPage(
             SCIM,
             _TITLE,
-            found.name,
+            credential.name,
             notes=self._notes,
             facts=facts(
                 (
                     (translatable("SCIM URL"), Part("copy", self._endpoint, small="endpoint")),
-                    (translatable("ID"), Part("copy", found.id, small="credential-id")),
-                    (translatable("Created"), since(When(Instant(found.created_at), now))),
-                    (translatable("Rotated"), since_or_none(found.rotated_at, now)),
-                    (translatable("Last used"), _last_used(found, now)),
+                    (translatable("ID"), Part("copy", credential.id, small="credential-id")),
+                    (translatable("Created"), since(When(Instant(credential.created_at), now))),
+                    (translatable("Rotated"), since_or_none(credential.rotated_at, now)),
+                    (translatable("Last used"), _last_used(credential, now)),
                 )
             ),
-            actions=_BUTTONS.offers(found, request.permissions, _at(found.id)),
-            activity=await read_activity(self.services, request, f"scim:{found.id}"),
+            actions=_BUTTONS.offers(credential, request.permissions, _at(credential.id)),
+            activity=await read_activity(self.services, request, f"scim:{credential.id}"),
         )
         return Show(page)
 
@@ -188,8 +188,13 @@ class ScimPages(Struct, frozen=True):
         return self._token(made)
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
-        found = await self._found(request)
-        return Subject(_at(found.id), found.name, (found.id,), values={"previous_lives": "86400"})
+        credential = await self._found(request)
+        return Subject(
+            _at(credential.id),
+            credential.name,
+            (credential.id,),
+            values={"previous_lives": "86400"},
+        )
 
     async def _finish(
         self, _request: AdminRequest, confirmed: Confirmed, result: object
@@ -203,10 +208,12 @@ class ScimPages(Struct, frozen=True):
 
     async def _found(self, request: AdminRequest) -> ScimCredentialShown:
         credential_id = request.arguments["credential_id"]
-        found = next((it for it in await self._listed(request) if it.id == credential_id), None)
-        if found is None:
+        credential = next(
+            (it for it in await self._listed(request) if it.id == credential_id), None
+        )
+        if credential is None:
             raise page_not_found()
-        return found
+        return credential
 
     async def _listed(self, request: AdminRequest) -> Sequence[ScimCredentialShown]:
         call = call_of(self.services, LIST_SCIM_CREDENTIALS, request.actor, request.now)

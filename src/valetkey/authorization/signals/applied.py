@@ -83,30 +83,30 @@ def _remove(tx: Transaction, stream_id: str, now: Instant) -> bool:
 
 def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
     """Return pushed streams as tables of a file that, applied, changes nothing."""
-    for each in SignalStreams.of(tx).all():
-        if each.is_push and each.profile is StreamProfile.SSF:
+    for stream in SignalStreams.of(tx).all():
+        if stream.is_push and stream.profile is StreamProfile.SSF:
             yield {
-                "url": each.url,
-                "client_id": each.client_id,
-                "events": short_names(each),
-                "description": each.description,
-                "subject_format": each.subject_format.value,
+                "url": stream.url,
+                "client_id": stream.client_id,
+                "events": short_names(stream),
+                "description": stream.description,
+                "subject_format": stream.subject_format.value,
             }
 
 
 def _there(tx: Transaction, entry: DeclaredEntry) -> SignalStream | None:
     """Return the stream that is pushed to this address; None without one."""
     url = entry.text("url")
-    found = [
-        each
-        for each in SignalStreams.of(tx).all()
-        if each.url == url and each.profile is StreamProfile.SSF
+    streams = [
+        candidate
+        for candidate in SignalStreams.of(tx).all()
+        if candidate.url == url and candidate.profile is StreamProfile.SSF
     ]
-    if len(found) > 1:
-        ids = ", ".join(each.id for each in found)
+    if len(streams) > 1:
+        ids = ", ".join(candidate.id for candidate in streams)
         right = f"that of one stream; delete all but one: {ids}"
         raise invalid_entry(entry, [MetadataError("url", right)])
-    stream = found[0] if found else None
+    stream = streams[0] if streams else None
     if stream is not None and entry.text("client_id") not in {"", stream.client_id}:
         right = f"{stream.client_id}, to which the stream at this address belongs"
         raise invalid_entry(entry, [MetadataError("client_id", right)])
@@ -116,7 +116,7 @@ def _there(tx: Transaction, entry: DeclaredEntry) -> SignalStream | None:
 def _declared_values(entry: DeclaredEntry, there: SignalStream | None) -> SignalStreamWanted:
     """Return the declared values of the stream; an existing one keeps the others."""
     names = ("client_id", *_FIELDS)
-    given = {name: entry.values[name] for name in names if name in entry.values}
+    values = {name: entry.values[name] for name in names if name in entry.values}
     if there is not None:
         kept: dict[str, object] = {
             "client_id": there.client_id,
@@ -124,11 +124,11 @@ def _declared_values(entry: DeclaredEntry, there: SignalStream | None) -> Signal
             "description": there.description,
             "subject_format": there.subject_format.value,
         }
-        given = kept | given
+        values = kept | values
     try:
-        return msgspec.convert(given, SignalStreamWanted)
+        return msgspec.convert(values, SignalStreamWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(entry, faults_of(error, given, SignalStreamWanted)) from None
+        raise invalid_entry(entry, faults_of(error, values, SignalStreamWanted)) from None
 
 
 DECLARED = DeclaredKind(

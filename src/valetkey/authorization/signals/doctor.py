@@ -45,22 +45,24 @@ SIGNALS_GOOD = Condition(
 
 def signals(tx: Transaction, installation: Installation) -> Findings:
     """Find the streams whose deliveries fail."""
-    found = SignalStreams.of(tx).all()
-    for each in found:
-        if each.failing_since is None:
+    streams = SignalStreams.of(tx).all()
+    for stream in streams:
+        if stream.failing_since is None:
             continue
-        last = SignalStreams.of(tx).failures(each.id, 1)
-        judged = SIGNAL_FAILED if installation.now - each.failing_since > _LONG else SIGNAL_FAILING
-        yield judged.finding(
-            stream=each.id,
-            client=each.client_id,
-            host=urlsplit(each.url).hostname,
-            at=moment(each.failing_since),
-            outcome=last[0].outcome if last else "-",
-            count=str(SignalQueue.of(tx).waiting_for(each.id)),
+        last = SignalStreams.of(tx).failures(stream.id, 1)
+        judged = (
+            SIGNAL_FAILED if installation.now - stream.failing_since > _LONG else SIGNAL_FAILING
         )
-    if found and not any(each.failing_since for each in found):
-        yield SIGNALS_GOOD.finding(count=len(found))
+        yield judged.finding(
+            stream=stream.id,
+            client=stream.client_id,
+            host=urlsplit(stream.url).hostname,
+            at=moment(stream.failing_since),
+            outcome=last[0].outcome if last else "-",
+            count=str(SignalQueue.of(tx).waiting_for(stream.id)),
+        )
+    if streams and not any(stream.failing_since for stream in streams):
+        yield SIGNALS_GOOD.finding(count=len(streams))
 
 
 CHECKS = (

@@ -179,10 +179,10 @@ class Transmitter(Struct, frozen=True):
                 return SignalStreams.of(tx).of_client(client.id)
             return _own(tx, client, stream_id)
 
-        found = await self._read(request, read)
-        if isinstance(found, SignalStream):
-            return json_response(self.configuration(found))
-        return json_response([self.configuration(each) for each in found])
+        result = await self._read(request, read)
+        if isinstance(result, SignalStream):
+            return json_response(self.configuration(result))
+        return json_response([self.configuration(stream) for stream in result])
 
     async def update(self, request: Request) -> Response:
         """Change the properties that are sent, and keep the others."""
@@ -209,8 +209,8 @@ class Transmitter(Struct, frozen=True):
         stream_id = _named(request)
         if stream_id is None:
             raise _invalid("stream_id", "a query parameter")
-        found = await self._read(request, lambda tx, client: _own(tx, client, stream_id))
-        return json_response(_status(found))
+        stream = await self._read(request, lambda tx, client: _own(tx, client, stream_id))
+        return json_response(_status(stream))
 
     async def set_status(self, request: Request) -> Response:
         """Change the status of a stream."""
@@ -288,9 +288,9 @@ class Transmitter(Struct, frozen=True):
 
     def _check_supplied(self, stream: SignalStream, members: Members) -> None:
         """Raise Refused for a property of the transmitter that differs from what it is."""
-        known = self.configuration(stream)
+        properties = self.configuration(stream)
         for name in _MUST_MATCH:
-            if name in members and _as_set(members[name]) != _as_set(known[name]):
+            if name in members and _as_set(members[name]) != _as_set(properties[name]):
                 raise _invalid(name, "what this server said, or left out")
 
     async def _choose(self, request: Request, *, included: bool) -> None:
@@ -336,16 +336,18 @@ class Transmitter(Struct, frozen=True):
             revision(tx.db)
             if read is not None and read.uid is not None:
                 tx.users.hold(Uid(read.uid))
-            found = self.reader.find_live(tx, token, read, now)
-            if found is None or require_live(found.liveness, now) is not None:
-                raise _bad_token("another" if found is None else found.liveness.ended(now))
-            client = tx.clients.find(found.read.client_id)
+            token_state = self.reader.find_live(tx, token, read, now)
+            if token_state is None or require_live(token_state.liveness, now) is not None:
+                raise _bad_token(
+                    "another" if token_state is None else token_state.liveness.ended(now)
+                )
+            client = tx.clients.find(token_state.read.client_id)
             if client is None:
                 raise _bad_token("a token of no client")
-            if not any(name in found.read.scope and name in client.scope for name in scopes):
-                raise _insufficient(scopes[-1], str(found.read.scope))
-            if found.read.uid is not None:
-                uid = Uid(found.read.uid)
+            if not any(name in token_state.read.scope and name in client.scope for name in scopes):
+                raise _insufficient(scopes[-1], str(token_state.read.scope))
+            if token_state.read.uid is not None:
+                uid = Uid(token_state.read.uid)
                 tx.users.hold(uid)
                 user = tx.users.find(uid)
                 powers = permissions_of(None if user is None else user.role)
@@ -392,8 +394,8 @@ class _Polls:
         if not waiting and limit and not at_once and self._waiting < MOST_POLLS:
             stream, client, waiting = await self._wait(lambda: it.store.read(read))
         sets = {
-            each.id: await it.tokens.sign(it.tokens.claims(stream, client, each), request.at)
-            for each in waiting[:limit]
+            message.id: await it.tokens.sign(it.tokens.claims(stream, client, message), request.at)
+            for message in waiting[:limit]
         }
         return json_response({"sets": sets, "moreAvailable": len(waiting) > limit})
 
@@ -402,13 +404,13 @@ class _Polls:
     ) -> tuple[SignalStream, Client, Sequence[SignalMessage]]:
         self._waiting += 1
         try:
-            found = await look()
+            poll_state = await look()
             for _ in range(POLL_SECONDS):
-                if found[2]:
+                if poll_state[2]:
                     break
                 await asyncio.sleep(_LOOK_EVERY)
-                found = await look()
-            return found
+                poll_state = await look()
+            return poll_state
         finally:
             self._waiting -= 1
 
@@ -491,15 +493,15 @@ def _texts(value: object, name: str, most: int) -> Sequence[str]:
     listed = cast("list[object]", value) if isinstance(value, list) else None
     if listed is None or len(listed) > most:
         raise _invalid(name, f"a list of at most {most} texts")
-    found = [each for each in listed if isinstance(each, str)]
-    if len(found) < len(listed):
+    texts = [text for text in listed if isinstance(text, str)]
+    if len(texts) < len(listed):
         raise _invalid(name, "a list of texts")
-    return found
+    return texts
 
 
 def _uris(value: object, name: str) -> tuple[str, ...]:
     # What cannot be a URI is ignored, like every event type that is not known.
-    return tuple(dict.fromkeys(each for each in _texts(value, name, _MOST_EVENTS) if _is_uri(each)))
+    return tuple(dict.fromkeys(text for text in _texts(value, name, _MOST_EVENTS) if _is_uri(text)))
 
 
 def _is_uri(text: str) -> bool:
@@ -526,7 +528,9 @@ def _wanted(
         events = _uris(members["events_requested"], "events_requested")
     if "description" in members:
         description = _text(members, "description", 10_000) or ""
-        description = "".join(each for each in description if each.isprintable())[:_DESCRIPTION]
+        description = "".join(character for character in description if character.isprintable())[
+            :_DESCRIPTION
+        ]
     kind = _text(members, "format", _LONGEST)
     if kind is not None and kind not in set(SubjectFormat):
         raise _invalid("format", f"one of {', '.join(SubjectFormat)}")
@@ -564,15 +568,15 @@ def _errors(body: Members) -> Mapping[str, tuple[str, str]]:
     value = members_of(body.get("setErrs", {}))
     if value is None or len(value) > MOST_ACKNOWLEDGED:
         raise _invalid("setErrs", f"an object with at most {MOST_ACKNOWLEDGED} token ids")
-    found: dict[str, tuple[str, str]] = {}
+    errors: dict[str, tuple[str, str]] = {}
     for token_id, error in value.items():
         members = members_of(error)
         if members is None:
             raise _invalid("setErrs", "an object with an err for each token id")
         code = _text(members, "err", _LONGEST) or _required("setErrs.err")
         description = _text(members, "description", 10_000) or ""
-        found[token_id[:_LONGEST]] = _plain(code), _plain(description)
-    return found
+        errors[token_id[:_LONGEST]] = _plain(code), _plain(description)
+    return errors
 
 
 def _plain(text: str) -> str:
@@ -584,7 +588,7 @@ def _as_set(value: object) -> object:
     if isinstance(value, str):
         return {value}
     if isinstance(value, list | tuple):
-        return {str(each) for each in cast("Sequence[object]", value)}
+        return {str(item) for item in cast("Sequence[object]", value)}
     return value
 
 

@@ -111,11 +111,11 @@ class SignalDelivery:
     async def bound(self) -> None:
         """Drop what waits too long or is too much, and shorten long logs."""
         now = self.runtime.now()
-        for each in await self.store.read(lambda tx: SignalStreams.of(tx).all()):
-            dropped = await self.store.write(partial(_bound, each, now), done_by=SYSTEM)
+        for stream in await self.store.read(lambda tx: SignalStreams.of(tx).all()):
+            dropped = await self.store.write(partial(_bound, stream, now), done_by=SYSTEM)
             if dropped:
-                log.warning("signals.dropped", stream=each.id, tokens=dropped)
-            while await self.store.write(partial(_trim, each.id), done_by=SYSTEM) == _BATCH:
+                log.warning("signals.dropped", stream=stream.id, tokens=dropped)
+            while await self.store.write(partial(_trim, stream.id), done_by=SYSTEM) == _BATCH:
                 pass
 
     async def due(self) -> Sequence[str]:
@@ -137,11 +137,11 @@ class SignalDelivery:
             leased = SignalQueue.of(tx).lease_next(stream, now, later(now, LEASE))
             return stream, client, list(leased)
 
-        found = await self.store.write(lease, done_by=SYSTEM)
-        if found is None or not found[2]:
+        batch = await self.store.write(lease, done_by=SYSTEM)
+        if batch is None or not batch[2]:
             return False
-        stream, client, leased = found
-        went = await asyncio.gather(*(self._attempt(stream, client, each) for each in leased))
+        stream, client, leased = batch
+        went = await asyncio.gather(*(self._attempt(stream, client, message) for message in leased))
         return all(went)
 
     async def _attempt(self, stream: SignalStream, client: Client, message: SignalMessage) -> bool:
@@ -193,14 +193,14 @@ class SignalDelivery:
         except NoSigningKey:
             return _Answer(_KEYS)
         try:
-            found = await self.post(stream.url, token.encode("ascii"), authorization)
+            response = await self.post(stream.url, token.encode("ascii"), authorization)
         except Unfetchable as failure:
             return _Answer(failure.check)
-        if HTTPStatus(200) <= found.status < HTTPStatus(300):
-            return _Answer(str(found.status), accepted=True)
-        if found.status == HTTPStatus.BAD_REQUEST and (error := _error_of(found)) is not None:
+        if HTTPStatus(200) <= response.status < HTTPStatus(300):
+            return _Answer(str(response.status), accepted=True)
+        if response.status == HTTPStatus.BAD_REQUEST and (error := _error_of(response)) is not None:
             return _Answer(error.err, error.description, 0, rejected=error.err not in _RETRIED)
-        return _Answer(str(found.status), "", asked_pause(found))
+        return _Answer(str(response.status), "", asked_pause(response))
 
 
 def sweep(tx: Transaction, now: Instant) -> int:
@@ -214,8 +214,8 @@ def read_gauges(tx: Transaction, now: Instant) -> None:
     set_queue("signal", queue.waiting(), queue.oldest(), now)
     metrics.SIGNAL_FAILING.replace(
         {
-            (each.id,): 0 if each.failing_since is None else max(0, now - each.failing_since)
-            for each in SignalStreams.of(tx).all()
+            (stream.id,): 0 if stream.failing_since is None else max(0, now - stream.failing_since)
+            for stream in SignalStreams.of(tx).all()
         }
     )
 
@@ -240,9 +240,9 @@ def jobs(parts: Parts) -> tuple[Job, ...]:
     return (delivery.deliver, delivery.keep_bounded)
 
 
-def _error_of(found: Fetched) -> ReceiverError | None:
+def _error_of(response: Fetched) -> ReceiverError | None:
     try:
-        error = _ERROR.decode(found.body)
+        error = _ERROR.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return ReceiverError(_shown(error.err), _shown(error.description)) if error.err else None

@@ -117,7 +117,7 @@ _CLAIMS = (UserChanged, GroupMemberAdded, GroupMemberRemoved)
 
 _SOURCES: tuple[type[Event], ...] = (SessionEnded, *_CREDENTIALS, *_ACCOUNTS, *_CLAIMS)
 
-HEARD = frozenset(each.name for each in _SOURCES)
+HEARD = frozenset(source.name for source in _SOURCES)
 """Names of the events of this server that become security events."""
 
 GROUPS_CHANGED = ("groups",)
@@ -153,7 +153,7 @@ def security_events(event: Event) -> tuple[SecurityEvent, ...]:
 def _claims_of(fields: tuple[str, ...]) -> tuple[str, ...]:
     """Return the claims in which changed fields of a user are shown."""
     names = {"username": "preferred_username", "email_verified_at": "email_verified"}
-    return tuple(dict.fromkeys(names.get(each, each) for each in fields))
+    return tuple(dict.fromkeys(names.get(field, field) for field in fields))
 
 
 class StreamStatus(StrEnum):
@@ -214,7 +214,7 @@ class SignalStream(Struct, frozen=True):
     @property
     def delivered(self) -> tuple[str, ...]:
         """The event types that are sent: those requested that this server supports."""
-        return tuple(each for each in SUPPORTED if each in self.events)
+        return tuple(event_type for event_type in SUPPORTED if event_type in self.events)
 
     @property
     def is_push(self) -> bool:

@@ -61,7 +61,7 @@ from valetkey.kernel.secret import Prefix
 from valetkey.kernel.text import translatable
 from valetkey.kernel.url import masked
 
-SHORT = {each.rpartition("/")[2]: each for each in SUPPORTED}
+SHORT = {event_type.rpartition("/")[2]: event_type for event_type in SUPPORTED}
 """The event types by the last part of their URI."""
 
 _Url = Annotated[
@@ -213,7 +213,7 @@ def list_streams(tx: Transaction, call: Call) -> Result:
     """List all streams, oldest first."""
     whole = _may_change(tx, call)
     return Result(
-        SignalStreamList([_shown(tx, each, whole=whole) for each in SignalStreams.of(tx).all()])
+        SignalStreamList([_shown(tx, stream, whole=whole) for stream in SignalStreams.of(tx).all()])
     )
 
 
@@ -268,15 +268,15 @@ def list_failures(tx: Transaction, call: Call) -> Result:
         SignalFailureList(
             [
                 SignalFailureShown(
-                    each.token_id,
-                    each.type.rpartition("/")[2],
-                    each.at,
-                    each.attempt,
-                    each.outcome,
-                    each.description if whole else "",
-                    each.dropped,
+                    failure.token_id,
+                    failure.type.rpartition("/")[2],
+                    failure.at,
+                    failure.attempt,
+                    failure.outcome,
+                    failure.description if whole else "",
+                    failure.dropped,
                 )
-                for each in SignalStreams.of(tx).failures(stream.id, _SHOWN)
+                for failure in SignalStreams.of(tx).failures(stream.id, _SHOWN)
             ]
         )
     )
@@ -320,12 +320,12 @@ def found_stream(tx: Transaction, stream_id: str) -> SignalStream:
 
 def uris_of(events: list[str]) -> tuple[str, ...]:
     """Return the event types of these short names; all for none."""
-    return tuple(SHORT[each] for each in dict.fromkeys(events)) or SUPPORTED
+    return tuple(SHORT[name] for name in dict.fromkeys(events)) or SUPPORTED
 
 
 def short_names(stream: SignalStream) -> list[str]:
     """Return the short names of the events that a stream sends."""
-    return [each.rpartition("/")[2] for each in stream.delivered]
+    return [event_type.rpartition("/")[2] for event_type in stream.delivered]
 
 
 def _delivery(url: str, header: str) -> StreamDelivery:

@@ -206,17 +206,19 @@ class SignalStreamPages(Struct, frozen=True):
             require(tx, request.actor, Permission.READ)
             return tuple(
                 Row(
-                    each.id,
-                    _name(tx, each),
-                    _at(each.id),
+                    stream.id,
+                    _name(tx, stream),
+                    _at(stream.id),
                     (
-                        (_state(each),),
-                        (words(_PUSH if each.is_push else _POLL),),
-                        (Part("number", count=SignalQueue.of(tx).waiting_for(each.id)),),
+                        (_state(stream),),
+                        (words(_PUSH if stream.is_push else _POLL),),
+                        (Part("number", count=SignalQueue.of(tx).waiting_for(stream.id)),),
                     ),
-                    tuple(it for it in (code(each.client_id), text(each.description)) if it.text),
+                    tuple(
+                        it for it in (code(stream.client_id), text(stream.description)) if it.text
+                    ),
                 )
-                for each in SignalStreams.of(tx).all()
+                for stream in SignalStreams.of(tx).all()
             )
 
         rows = await self.services.store.scan(read_state)
@@ -236,7 +238,7 @@ class SignalStreamPages(Struct, frozen=True):
             return stream, _name(tx, stream), waiting, failures
 
         stream, name, waiting, failures = await self.services.store.scan(read_state)
-        place = _at(stream.id)
+        address = _at(stream.id)
         page = ObjectPage(
             ADDRESS,
             _ABOVE,
@@ -250,13 +252,13 @@ class SignalStreamPages(Struct, frozen=True):
                 (translatable("Failures in a row"), stream.failures),
             ),
             facts=tuple(_facts(stream, now, name, stream.url if may else masked(stream.url))),
-            links=(("edit", translatable("Edit stream"), f"{place}/edit"),) if may else (),
-            actions=BUTTONS.offers(stream, request.permissions, place),
+            links=(("edit", translatable("Edit stream"), f"{address}/edit"),) if may else (),
+            actions=BUTTONS.offers(stream, request.permissions, address),
             related=(
                 Related(
                     "failures",
                     translatable("Failed deliveries"),
-                    tuple(_failure(each, now, whole=may) for each in failures),
+                    tuple(_failure(failure, now, whole=may) for failure in failures),
                     translatable("No delivery failed in the last thirty days."),
                 ),
             ),
@@ -279,7 +281,7 @@ class SignalStreamPages(Struct, frozen=True):
             stream.client_id,
             values={
                 "url": stream.url,
-                "events": as_text([_short(each) for each in stream.delivered]),
+                "events": as_text([_short(event_type) for event_type in stream.delivered]),
                 "description": stream.description,
                 "subject_format": stream.subject_format.value,
             },
@@ -295,8 +297,8 @@ class SignalStreamPages(Struct, frozen=True):
         del result
         if confirmed.operation is DELETE_STREAM:
             return SeeOther(f"{ADDRESS}?deleted=1")
-        place = _at(request.arguments["stream_id"])
-        return SeeOther(f"{place}?done={confirmed.button.slug}")
+        address = _at(request.arguments["stream_id"])
+        return SeeOther(f"{address}?done={confirmed.button.slug}")
 
     async def _find(self, request: AdminRequest) -> SignalStream:
         return await self.services.store.read(
@@ -323,7 +325,9 @@ def _facts(stream: SignalStream, now: Instant, name: str, url: str) -> Iterator[
             (translatable("Reason"), text(stream.reason) if stream.reason else None),
         )
     )
-    events = tuple(words(_EVENTS[_short(each)], _short(each)) for each in stream.delivered)
+    events = tuple(
+        words(_EVENTS[_short(event_type)], _short(event_type)) for event_type in stream.delivered
+    )
     yield Fact(translatable("Events"), events)
     named_by = words(_FORMATS[stream.subject_format], stream.subject_format)
     yield from facts(

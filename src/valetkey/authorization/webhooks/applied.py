@@ -84,9 +84,9 @@ def _switch(
 
 def _exported(tx: Transaction) -> Iterator[Mapping[str, object]]:
     """Return the operator's webhooks as tables of a file that, applied, changes nothing."""
-    for each in Webhooks.of(tx).of_operator():
-        table = asdict(each.target)
-        yield {**table, "disabled": True} if each.disabled_at is not None else table
+    for webhook in Webhooks.of(tx).of_operator():
+        table = asdict(webhook.target)
+        yield {**table, "disabled": True} if webhook.disabled_at is not None else table
 
 
 def _create(
@@ -94,9 +94,9 @@ def _create(
 ) -> Step:
     secret = entry.secret
     target = _declared_values(entry, None)
-    given = None if secret is None else secret.reveal()
+    secret_text = None if secret is None else secret.reveal()
     try:
-        made = keeper.create(tx, target, entropy, now, secret=given)
+        made = keeper.create(tx, target, entropy, now, secret=secret_text)
     except Refused as refused:
         raise invalid_entry(entry, [MetadataError("url", refused.refusal.description)]) from None
     if isinstance(made, tuple):
@@ -112,32 +112,32 @@ def _create(
 
 def _there(tx: Transaction, entry: DeclaredEntry) -> Webhook | None:
     """Return the operator's webhook with this URL, or with its previous one; None without one."""
-    known = Webhooks.of(tx).of_operator()
+    webhooks = Webhooks.of(tx).of_operator()
     url, earlier = entry.text("url"), entry.text("moved_from")
-    found = [each for each in known if each.url == url]
-    before = [each for each in known if earlier and each.url == earlier]
-    if len(found) > 1 or len(before) > 1:
-        ids = ", ".join(each.id for each in (found if len(found) > 1 else before))
+    matches = [webhook for webhook in webhooks if webhook.url == url]
+    before = [webhook for webhook in webhooks if earlier and webhook.url == earlier]
+    if len(matches) > 1 or len(before) > 1:
+        ids = ", ".join(webhook.id for webhook in (matches if len(matches) > 1 else before))
         raise invalid_entry(
             entry, [MetadataError("url", f"that of one webhook; delete all but one: {ids}")]
         )
-    if found and before:
+    if matches and before:
         right = "an address without a webhook; both addresses have one"
         raise invalid_entry(entry, [MetadataError("moved_from", right)])
-    return next(iter(found or before), None)
+    return next(iter(matches or before), None)
 
 
 def _declared_values(entry: DeclaredEntry, there: Webhook | None) -> WebhookWanted:
     """Return the declared values of the webhook; an existing webhook keeps the others."""
     fields = WebhookWanted.__struct_fields__
-    given = {name: entry.values[name] for name in fields if name in entry.values}
+    values = {name: entry.values[name] for name in fields if name in entry.values}
     try:
-        declared = msgspec.convert(given, WebhookWanted)
+        declared = msgspec.convert(values, WebhookWanted)
     except msgspec.ValidationError as error:
-        raise invalid_entry(entry, faults_of(error, given, WebhookWanted)) from None
+        raise invalid_entry(entry, faults_of(error, values, WebhookWanted)) from None
     if there is None:
         return declared
-    return replace(there.target, **{name: getattr(declared, name) for name in given})
+    return replace(there.target, **{name: getattr(declared, name) for name in values})
 
 
 DECLARED = DeclaredKind(

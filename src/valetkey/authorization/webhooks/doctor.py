@@ -60,23 +60,23 @@ WEBHOOKS_GOOD = Condition(
 
 def webhooks(tx: Transaction, installation: Installation) -> Findings:
     """Find the operator's webhooks whose deliveries fail, or that were disabled for that reason."""
-    found = Webhooks.of(tx).of_operator()
-    for each in found:
-        since = each.failing_since
+    operator_webhooks = Webhooks.of(tx).of_operator()
+    for webhook in operator_webhooks:
+        since = webhook.failing_since
         if since is None:
             continue
         # Only the host: not every role may see the address.
-        host = urlsplit(each.url).hostname
-        outcome = next((it.outcome for it in Webhooks.of(tx).attempts(each.id, 1)), "-")
-        values = {"webhook": each.id, "host": host, "at": moment(since), "outcome": outcome}
-        values["count"] = str(WebhookQueue.of(tx).waiting_for(each.id))
-        if each.is_fault:
-            yield WEBHOOK_DISABLED.finding(because=each.disabled_because, **values)
+        host = urlsplit(webhook.url).hostname
+        outcome = next((it.outcome for it in Webhooks.of(tx).attempts(webhook.id, 1)), "-")
+        values = {"webhook": webhook.id, "host": host, "at": moment(since), "outcome": outcome}
+        values["count"] = str(WebhookQueue.of(tx).waiting_for(webhook.id))
+        if webhook.is_fault:
+            yield WEBHOOK_DISABLED.finding(because=webhook.disabled_because, **values)
         else:
             judged = WEBHOOK_FAILED if installation.now - since > _FAILING else WEBHOOK_FAILING
             yield judged.finding(**values)
-    if found and not any(each.failing_since for each in found):
-        yield WEBHOOKS_GOOD.finding(count=len(found))
+    if operator_webhooks and not any(webhook.failing_since for webhook in operator_webhooks):
+        yield WEBHOOKS_GOOD.finding(count=len(operator_webhooks))
 
 
 CHECKS = (

@@ -35,8 +35,8 @@ def _of_apps(services: Services, frame: str) -> "tuple[AnyPage, ...]":
 
 
 def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
-    found = [it for it in Webhooks.of(tx).of_operator() if text.casefold() in it.url.casefold()]
-    return [Match(it.url, f"/admin/webhooks/{quote(it.id, safe='')}") for it in found[:limit]]
+    webhooks = [it for it in Webhooks.of(tx).of_operator() if text.casefold() in it.url.casefold()]
+    return [Match(it.url, f"/admin/webhooks/{quote(it.id, safe='')}") for it in webhooks[:limit]]
 
 
 def _named(tx: Transaction, webhook_id: str) -> tuple[str, str] | None:

@@ -155,12 +155,12 @@ class WebhookDelivery:
             )
         )
         now = self.runtime.now()
-        for each in full:
-            give_up = partial(self._give_up, webhook_id=each, because=FULL, now=now)
+        for webhook_id in full:
+            give_up = partial(self._give_up, webhook_id=webhook_id, because=FULL, now=now)
             if await self.store.write(give_up, done_by=SYSTEM):
-                log.warning("webhook.disabled", webhook=each, reason=FULL)
-        for each in long:
-            while await self.store.write(partial(_trim, each), done_by=SYSTEM) == _BATCH:
+                log.warning("webhook.disabled", webhook=webhook_id, reason=FULL)
+        for webhook_id in long:
+            while await self.store.write(partial(_trim, webhook_id), done_by=SYSTEM) == _BATCH:
                 pass
 
     async def due(self) -> Sequence[str]:
@@ -176,7 +176,7 @@ class WebhookDelivery:
         )
         if webhook is None or not leased:
             return False
-        went = await asyncio.gather(*(self._attempt(webhook, each) for each in leased))
+        went = await asyncio.gather(*(self._attempt(webhook, message) for message in leased))
         return all(went)
 
     async def _attempt(self, webhook: Webhook, message: WebhookMessage) -> bool:
@@ -240,11 +240,11 @@ class WebhookDelivery:
             "webhook-signature": " ".join(signatures),
         }
         try:
-            found = await self.post(webhook.url, body, headers)
+            response = await self.post(webhook.url, body, headers)
         except Unfetchable as failure:
             return _Answer(failure.check)
-        excerpt = printable(found.body[:_EXCERPT].decode("ascii", "replace"))
-        return _Answer(str(found.status), excerpt, asked_pause(found))
+        excerpt = printable(response.body[:_EXCERPT].decode("ascii", "replace"))
+        return _Answer(str(response.status), excerpt, asked_pause(response))
 
     def _body(self, tx: Transaction, webhook: Webhook, message: WebhookMessage) -> bytes | None:
         event = tx.events.find(message.event_id)
@@ -269,8 +269,11 @@ class WebhookDelivery:
         sealed = [webhook.sealed]
         if webhook.previous_sealed and webhook.previous_until and now < webhook.previous_until:
             sealed.append(webhook.previous_sealed)
-        opened = [self.keyring.sealer.open(each, secret_place(webhook.id)) for each in sealed]
-        return [each.decode() for each in opened if each is not None]
+        opened = [
+            self.keyring.sealer.open(sealed_secret, secret_place(webhook.id))
+            for sealed_secret in sealed
+        ]
+        return [secret.decode() for secret in opened if secret is not None]
 
 
 def sweep(tx: Transaction, now: Instant) -> int:
@@ -284,8 +287,10 @@ def read_gauges(tx: Transaction, now: Instant) -> None:
     set_queue("webhook", queue.waiting(), queue.oldest(), now)
     metrics.WEBHOOK_FAILING.replace(
         {
-            (each.id,): 0 if each.failing_since is None else max(0, now - each.failing_since)
-            for each in Webhooks.of(tx).of_operator()
+            (webhook.id,): 0
+            if webhook.failing_since is None
+            else max(0, now - webhook.failing_since)
+            for webhook in Webhooks.of(tx).of_operator()
         }
     )
 
@@ -311,15 +316,18 @@ async def read_wanted(store: Store, subscribed: SubscribedEvents) -> None:
     """Read the names of events that have webhooks; "" stands for every event."""
     webhooks = await store.read(lambda tx: Webhooks.of(tx).all())
     subscribed.none_exist = not webhooks
-    enabled = [each for each in webhooks if each.disabled_at is None]
+    enabled = [webhook for webhook in webhooks if webhook.disabled_at is None]
     subscribed.apps = frozenset(
-        (each.client_id, name)
-        for each in enabled
-        if each.client_id is not None
-        for name in each.events
+        (webhook.client_id, name)
+        for webhook in enabled
+        if webhook.client_id is not None
+        for name in webhook.events
     )
     subscribed.names = frozenset(
-        name for each in enabled if each.client_id is None for name in (each.events or ("",))
+        name
+        for webhook in enabled
+        if webhook.client_id is None
+        for name in (webhook.events or ("",))
     )
 
 
@@ -380,12 +388,12 @@ def _notify(
     The address may hold credentials: only its host is shown.
     """
     app = None if webhook.client_id is None else tx.clients.find(webhook.client_id)
-    place = ADDRESS if app is None else f"{DEVELOPER}/apps/{app.id}/webhooks"
+    path = ADDRESS if app is None else f"{DEVELOPER}/apps/{app.id}/webhooks"
     values = {
         "host": urlsplit(webhook.url).hostname or "",
         "app": "" if app is None else app.name or app.id,
         "because": because,
-        "link": f"{notices.issuer}{place}/{webhook.id}",
+        "link": f"{notices.issuer}{path}/{webhook.id}",
     }
     for user in _administrators(tx, webhook):
         notices.notify(tx, user, WebhookEmail.DISABLED, values, now)
@@ -396,5 +404,5 @@ def _administrators(tx: Transaction, webhook: Webhook) -> Sequence[User]:
     if webhook.client_id is None:
         return holders_of(tx, Permission.SETTINGS, _MOST_TOLD)
     team = tx.members.team(webhook.client_id)
-    users = [tx.users.find(each.uid) for each in team if each.owns]
-    return [each for each in users if each is not None and each.disabled_at is None]
+    users = [tx.users.find(membership.uid) for membership in team if membership.owns]
+    return [user for user in users if user is not None and user.disabled_at is None]

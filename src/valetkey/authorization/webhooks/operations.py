@@ -137,9 +137,11 @@ _SHOWN = 100
 def list_webhooks(tx: Transaction, call: Call) -> Result:
     """List the operator's webhooks or those of an app, oldest first."""
     client_id = call.query.get("client_id")
-    found = Webhooks.of(tx).of_client(client_id) if client_id else Webhooks.of(tx).of_operator()
+    listed_webhooks = (
+        Webhooks.of(tx).of_client(client_id) if client_id else Webhooks.of(tx).of_operator()
+    )
     whole = _may_change(tx, call)
-    return Result(WebhookList([webhook_shown(each, whole=whole) for each in found]))
+    return Result(WebhookList([webhook_shown(webhook, whole=whole) for webhook in listed_webhooks]))
 
 
 def read(tx: Transaction, call: Call) -> Result:
@@ -178,8 +180,8 @@ def issue_secret(tx: Transaction, call: Call, webhook: Webhook) -> WebhookSecret
 
 def list_attempts(tx: Transaction, call: Call) -> Result:
     """List the newest attempts of a webhook. Refused: not found."""
-    found, whole = Webhooks.of(tx).attempts(_found(tx, call).id, _SHOWN), _may_change(tx, call)
-    return Result(AttemptList([attempt_shown(each, whole=whole) for each in found]))
+    attempts, whole = Webhooks.of(tx).attempts(_found(tx, call).id, _SHOWN), _may_change(tx, call)
+    return Result(AttemptList([attempt_shown(attempt, whole=whole) for attempt in attempts]))
 
 
 def disable(tx: Transaction, call: Call, webhook: Webhook) -> bool:

@@ -174,8 +174,8 @@ class Area(Struct, Generic[R], frozen=True):
     def at(self, request: R, webhook_id: str = "") -> str:
         """Return the address of the list or of a webhook."""
         head = self.head(request)
-        place = self.path if head is None else head.path(self.path)
-        return f"{place}/{quote(webhook_id, safe='')}" if webhook_id else place
+        address = self.path if head is None else head.path(self.path)
+        return f"{address}/{quote(webhook_id, safe='')}" if webhook_id else address
 
     def found(self, tx: Transaction, request: R) -> Webhook:
         """Return the webhook in the path. Raises Refused (not found), also for another owner's."""
@@ -337,7 +337,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
     def pages(self) -> tuple[AnyPage, ...]:
         """The list, the form for another one, one webhook, its form and its operations."""
         area, services, one = self.area, self.services, f"{self.area.path}/{{webhook_id}}"
-        choices = {"events": tuple((each, each) for each in area.events)} if area.events else {}
+        choices = {"events": tuple((event, event) for event in area.events)} if area.events else {}
         events = {} if choices else {"events": suggestions(lambda: services.kinds)}
         return (
             Page(
@@ -402,14 +402,14 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                 else Webhooks.of(tx).of_client(client_id)
             )
 
-        found = await self.services.store.read(read_state)
-        full = len(found) >= area.most
+        webhooks = await self.services.store.read(read_state)
+        full = len(webhooks) >= area.most
         note = translatable("There are %(count)s webhooks, the maximum.")
         listed = replace(_LIST, address=area.at(request), new_url=area.at(request, "new"))
         if client_id is not None:
             listed = replace(listed, words=replace(listed.words, empty_text=_EMPTY_OF_APP))
         page = listed.whole(
-            [self._row(request, each) for each in found],
+            [self._row(request, webhook) for webhook in webhooks],
             may=area.may(request) and not full,
             done=translatable("Webhook deleted.") if "deleted" in request.query else "",
             notes=(words(note, count=area.most),) if full else (),
@@ -435,8 +435,8 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             )
 
         webhook, waiting, attempts, activity = await self.services.store.scan(read_state)
-        place, head = area.at(request, webhook.id), area.head(request)
-        replay_url = f"{place}/replay" if may and webhook.disabled_at is None else ""
+        address, head = area.at(request, webhook.id), area.head(request)
+        replay_url = f"{address}/replay" if may and webhook.disabled_at is None else ""
         note = _NOTES.get(webhook.disabled_because, "")
         if head is not None and webhook.disabled_because == OPERATOR:
             note = _DISABLED_BY_OPERATOR
@@ -455,7 +455,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
             facts=(
                 Fact(
                     translatable("Events"),
-                    tuple(code(each) for each in webhook.events)
+                    tuple(code(event) for event in webhook.events)
                     or (words(translatable("every event")),),
                 ),
                 *facts(
@@ -467,13 +467,13 @@ class WebhookPages(Struct, Generic[R], frozen=True):
                     )
                 ),
             ),
-            links=(("edit", translatable("Edit webhook"), f"{place}/edit"),) if may else (),
-            actions=BUTTONS.offers(webhook, area.permissions_of(request), place),
+            links=(("edit", translatable("Edit webhook"), f"{address}/edit"),) if may else (),
+            actions=BUTTONS.offers(webhook, area.permissions_of(request), address),
             related=(
                 Related(
                     "attempts",
                     translatable("Delivery log"),
-                    tuple(_attempt(each, now, replay_url, whole=may) for each in attempts),
+                    tuple(_attempt(attempt, now, replay_url, whole=may) for attempt in attempts),
                     translatable("Nothing was sent in the last seven days."),
                 ),
             ),

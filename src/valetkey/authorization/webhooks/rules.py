@@ -80,7 +80,10 @@ class TeamMember(Struct, frozen=True):
         tx.users.hold(self.uid)
         user = tx.users.find(self.uid)
         find_team = tx.members.team_to_change if changes else tx.members.team
-        member = next((each for each in find_team(self.client_id) if each.uid == self.uid), None)
+        member = next(
+            (membership for membership in find_team(self.client_id) if membership.uid == self.uid),
+            None,
+        )
         if user is None or user.disabled_at is not None or member is None:
             raise Refused(_NO_APP)
         if changes and not member.owns:
@@ -187,14 +190,14 @@ class WebhookChanges(Struct, frozen=True):
         return secret
 
     def _faults(self, target: WebhookWanted, client_id: str | None) -> tuple[MetadataError, ...]:
-        known = self.kinds if client_id is None else APP_EVENTS.keys()
+        event_names = self.kinds if client_id is None else APP_EVENTS.keys()
         faults = [
-            fault(f"events/{place}", "event.unknown", name=name)
-            for place, name in enumerate(target.events)
-            if name not in known
+            fault(f"events/{index}", "event.unknown", name=name)
+            for index, name in enumerate(target.events)
+            if name not in event_names
         ]
-        if found := fetch_fault("url", target.url, self.settings.fetch.allow):
-            faults.append(found)
+        if url_fault := fetch_fault("url", target.url, self.settings.fetch.allow):
+            faults.append(url_fault)
         return tuple(faults)
 
     def has_secret(self, webhook: Webhook, secret: str) -> bool:
@@ -202,9 +205,11 @@ class WebhookChanges(Struct, frozen=True):
         opened = self.sealer.open(webhook.sealed, secret_place(webhook.id))
         return opened is not None and same(opened.decode(), secret)
 
-    def _secret(self, webhook_id: str, entropy: bytes, given: str | None) -> tuple[str, str]:
+    def _secret(
+        self, webhook_id: str, entropy: bytes, chosen_secret: str | None
+    ) -> tuple[str, str]:
         # Beyond the bytes of the id, so that neither reveals the other.
-        secret = given or fresh_webhook_secret(lambda size: entropy[_ID : _ID + size])
+        secret = chosen_secret or fresh_webhook_secret(lambda size: entropy[_ID : _ID + size])
         return secret, self.sealer.seal(secret.encode(), secret_place(webhook_id), self.random)
 
 

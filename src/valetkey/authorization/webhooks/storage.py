@@ -38,8 +38,8 @@ class SubscribedEvents(Struct):
 
     def accepts(self, name: str, client_id: str | None) -> bool:
         """Return whether there may be a webhook for an event of this name, about this client."""
-        known = self.names
-        if known is None or name in known or "" in known:
+        event_names = self.names
+        if event_names is None or name in event_names or "" in event_names:
             return True
         return bool(self.apps) and (client_id, name) in self.apps
 

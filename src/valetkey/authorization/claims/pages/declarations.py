@@ -104,13 +104,13 @@ class FormText(Struct, frozen=True):
 _LONGEST = 250
 
 
-def _list(place: str, words: ListWords, *columns: str) -> ListDeclaration:
+def _list(address: str, words: ListWords, *columns: str) -> ListDeclaration:
     return ListDeclaration(
-        place,
+        address,
         words,
         unsorted(*columns),
         longest=_LONGEST,
-        new_url=f"{place}/new",
+        new_url=f"{address}/new",
         permission=Permission.CLIENTS,
     )
 
@@ -270,11 +270,11 @@ class Kind(Struct, frozen=True):
         return self.listed.words.caption
 
 
-def address_of(place: str, name: str) -> str:
+def address_of(list_address: str, name: str) -> str:
     """Return the address of the page about a declaration."""
     # A declaration can be called as a page beside it: "new" and "%6Eew" are different paths.
     quoted = f"%{ord(name[0]):02X}{name[1:]}" if name in {"new", "preview"} else quote(name, "")
-    return f"{place}/{quoted}"
+    return f"{list_address}/{quoted}"
 
 
 def _schema_type(item: AttributeShown) -> Part:
@@ -325,14 +325,18 @@ def _source(source: str) -> Part:
 
 
 def _places(item: ClaimShown) -> tuple[Part, ...]:
-    return tuple(words(PLACE_WORDS[place.value]) for place in item.places)
+    return tuple(words(PLACE_WORDS[location.value]) for location in item.places)
 
 
 def _claim_row(item: Shown) -> Row:
     if not isinstance(item, ClaimShown):
         raise TypeError(item)
     only = (*([item.scope] if item.scope else []), *item.clients, *item.apis)
-    cells = ((_source(item.source),), _places(item), tuple(code(each) for each in only))
+    cells = (
+        (_source(item.source),),
+        _places(item),
+        tuple(code(restriction) for restriction in only),
+    )
     return Row(item.name, item.name, address_of(CLAIMS, item.name), cells)
 
 
@@ -340,9 +344,13 @@ def _claim_facts(item: Shown, names: Names) -> tuple[Fact, ...]:
     if not isinstance(item, ClaimShown):
         raise TypeError(item)
     apps = tuple(
-        text(names["clients"].get(each) or each, client_address(each)) for each in item.clients
+        text(names["clients"].get(client_id) or client_id, client_address(client_id))
+        for client_id in item.clients
     )
-    apis = tuple(Part("text", names["apis"].get(each, ""), small=each) for each in item.apis)
+    apis = tuple(
+        Part("text", names["apis"].get(identifier, ""), small=identifier)
+        for identifier in item.apis
+    )
     scope = code(item.scope) if item.scope else words(translatable("every token"))
     return (
         Fact(translatable("Source"), (_source(item.source),)),
@@ -443,17 +451,17 @@ class DeclarationPages(Struct, frozen=True):
     async def show_one(self, request: AdminRequest) -> Outcome:
         """Show a declaration."""
         kind, item = self.kind, await self._named(request)
-        place, may = address_of(kind.place, item.name), request.permissions.allow
+        address, may = address_of(kind.place, item.name), request.permissions.allow
         offers = await offered(self.services.store, self._references, self._values(item))
-        edit = (("edit", kind.texts.edit, f"{place}/edit"),) if may(Permission.CLIENTS) else ()
+        edit = (("edit", kind.texts.edit, f"{address}/edit"),) if may(Permission.CLIENTS) else ()
         page = ObjectPage(
             kind.place,
             kind.title,
             item.name,
             done=self._buttons.done(request.query.get("done"), _DONE),
-            facts=kind.facts(item, {name: each.names for name, each in offers.items()}),
+            facts=kind.facts(item, {name: offer.names for name, offer in offers.items()}),
             links=edit,
-            actions=self._buttons.offers(item, request.permissions, place),
+            actions=self._buttons.offers(item, request.permissions, address),
             related=await self._users(request, item),
             activity=await read_activity(self.services, request, f"{kind.argument}:{item.name}"),
         )
@@ -521,8 +529,8 @@ class DeclarationPages(Struct, frozen=True):
         choices = {"from": await self._sources(request, chosen)} if "from" in kind.words else {}
         if item is None:
             return FormSubject(kind.place, kind.title, choices=choices)
-        place = address_of(kind.place, item.name)
-        return FormSubject(place, item.name, values=values, etag=tag_of(item), choices=choices)
+        address = address_of(kind.place, item.name)
+        return FormSubject(address, item.name, values=values, etag=tag_of(item), choices=choices)
 
     async def _save(
         self, request: AdminRequest, item: Shown | None, seen: Preconditions
@@ -537,8 +545,10 @@ class DeclarationPages(Struct, frozen=True):
         name = values[_NAME].strip()[:_LONGEST] if item is None else item.name
         try:
             path = {kind.argument: quote(name, safe="")}
-            wanted = self._wanted(body)
-            call = call_of(self.services, kind.declares, request.actor, request.now, path, wanted)
+            declaration = self._wanted(body)
+            call = call_of(
+                self.services, kind.declares, request.actor, request.now, path, declaration
+            )
             await kind.declares.run(replace(call, preconditions=seen))
         except InvalidInput as invalid:
             return await fields.draw(request, again, values, invalid.faults)
@@ -577,8 +587,10 @@ class DeclarationPages(Struct, frozen=True):
     @property
     def _references(self) -> References:
         """Return the references of its fields."""
-        known = {"clients": APPS, "apis": apis(self.services.claims.default.identifier)}
-        return {name: each for name, each in known.items() if name in self.kind.words}
+        references = {"clients": APPS, "apis": apis(self.services.claims.default.identifier)}
+        return {
+            name: reference for name, reference in references.items() if name in self.kind.words
+        }
 
     @staticmethod
     def _text(value: object) -> str:
@@ -595,10 +607,17 @@ class DeclarationPages(Struct, frozen=True):
         path = {self.kind.argument: request.arguments[self.kind.argument]}
         call: Call = call_of(self.services, self.kind.lists, request.actor, request.now, path)
         name = call.named(self.kind.argument)
-        found = next((each for each in await self._declared(request) if each.name == name), None)
-        if found is None:
+        declaration = next(
+            (
+                declaration
+                for declaration in await self._declared(request)
+                if declaration.name == name
+            ),
+            None,
+        )
+        if declaration is None:
             raise page_not_found()
-        return found
+        return declaration
 
 
 @cache

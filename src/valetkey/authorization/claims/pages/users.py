@@ -137,14 +137,14 @@ class ClaimsPreviewPages(Struct, frozen=True):
         path = {"uid": str(users[0].uid), "client_id": quote(parameters["client"], safe="")}
         try:
             call = call_of(self.services, PREVIEW, actor, request.now, path, query=requested)
-            found = await value_of(call, ClaimsPreview)
+            preview = await value_of(call, ClaimsPreview)
         except Refused as refused:
             unknown = _UNKNOWN.get(refused.refusal.check)
             if unknown is None and refused.refusal.code is not ErrorCode.NOT_FOUND:
                 raise
             field, fault = unknown or _UNKNOWN["admin.client"]
             return Show(replace(page, faults={field: fault}))
-        return Show(_found(page, found))
+        return Show(_found(page, preview))
 
 
 def _is_scope(text: str) -> bool:
@@ -155,19 +155,19 @@ def _is_scope(text: str) -> bool:
     return True
 
 
-def _found(page: PreviewPage, found: ClaimsPreview) -> PreviewPage:
+def _found(page: PreviewPage, preview: ClaimsPreview) -> PreviewPage:
     contents = {
-        "id_token": found.id_token,
-        "access_token": found.access_token,
-        "userinfo": found.userinfo,
+        "id_token": preview.id_token,
+        "access_token": preview.access_token,
+        "userinfo": preview.userinfo,
     }
-    if found.introspection:
-        contents["introspection"] = found.introspection
+    if preview.introspection:
+        contents["introspection"] = preview.introspection
     words = PLACE_WORDS
     return replace(
         page,
-        scope=found.scope,
-        by_reference=found.access_token_format == "reference",
+        scope=preview.scope,
+        by_reference=preview.access_token_format == "reference",
         tokens=tuple(
             TokenPreview(name, words[name], _json(content))
             for name, content in contents.items()
@@ -205,19 +205,21 @@ class UserAttributesPage(Struct, frozen=True):
         """Show the form with the user's values."""
         user, declared = await self._look(request)
         values = attributes_of(user, declared)
-        texts = {each.name: _text(each, values.get(each.name)) for each in declared}
+        texts = {
+            attribute.name: _text(attribute, values.get(attribute.name)) for attribute in declared
+        }
         return _form(request, user, declared, texts)
 
     async def change(self, request: AdminRequest) -> Outcome:
         """Change the edited attributes; an empty field removes the value."""
         user, declared = await self._look(request)
         texts = {
-            each.name: (request.form.get(_NAME + each.name) or "")[:_LONGEST_VALUE]
-            for each in declared
+            attribute.name: (request.form.get(_NAME + attribute.name) or "")[:_LONGEST_VALUE]
+            for attribute in declared
         }
         try:
             body = AttributesWanted(
-                {each.name: _value(each, texts[each.name]) for each in declared}
+                {attribute.name: _value(attribute, texts[attribute.name]) for attribute in declared}
             )
             path = {"uid": str(user.uid)}
             call = call_of(
@@ -264,14 +266,14 @@ def _form(
     texts: Mapping[str, str],
     faults: Faults = (),
 ) -> Outcome:
-    place = user_address(user.uid)
+    address = user_address(user.uid)
     page = InputFormPage(
-        action=f"{place}/attributes",
-        back=place,
+        action=f"{address}/attributes",
+        back=address,
         above=user.name or user.username,
         title=translatable("Edit attributes"),
         submit=translatable("Save changes"),
-        fields=tuple(_field(each, texts[each.name], faults) for each in declared),
+        fields=tuple(_field(attribute, texts[attribute.name], faults) for attribute in declared),
     )
     return Show(page, _BAD_REQUEST if faults else 200)
 
@@ -279,17 +281,17 @@ def _form(
 def _field(attribute: Attribute, text: str, faults: Faults) -> InputField:
     # A fault is about the attribute that its path names, or about all together.
     mine = [
-        each
-        for each in faults
-        if each.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
+        error
+        for error in faults
+        if error.field.removeprefix(_PREFIX).partition("/")[0] in {attribute.name, "attributes"}
     ]
     offered = attribute.schema.get("enum")
     choices: tuple[tuple[str, str], ...] = ()
     if attribute.schema.get("type") == "boolean":
         choices = (("", ""), ("true", translatable("yes")), ("false", translatable("no")))
     elif isinstance(offered, list) and not takes_json(attribute):
-        values = tuple(shown_value(each) for each in cast("list[object]", offered))
-        choices = (("", ""), *((each, each) for each in values))
+        values = tuple(shown_value(value) for value in cast("list[object]", offered))
+        choices = (("", ""), *((value, value) for value in values))
     if choices and text not in dict(choices):
         choices += ((text, text),)
     hint = (

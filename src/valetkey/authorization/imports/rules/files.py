@@ -38,10 +38,10 @@ class FileFault(OperatorError):
 def stored_reasons(reasons: Iterable[Reason]) -> str:
     """Return the reasons as text to store: the first ones if they are too long together."""
     kept: list[Reason] = []
-    for each in reasons:
-        if kept and len(_joined([*kept, each])) > _MOST:
+    for fault in reasons:
+        if kept and len(_joined([*kept, fault])) > _MOST:
             break
-        kept.append(each)
+        kept.append(fault)
     return msgspec.json.encode(kept).decode() if kept else ""
 
 
@@ -66,7 +66,7 @@ def _sentences(stored: str) -> Iterator[Reason]:
 
 
 def _joined(reasons: Iterable[Reason], gettext: Callable[[str], str] = str) -> str:
-    explained = ((each.field, each.explain(gettext)) for each in reasons)
+    explained = ((fault.field, fault.explain(gettext)) for fault in reasons)
     return "; ".join(f"{field}: {sentence}" if field else sentence for field, sentence in explained)
 
 
@@ -116,9 +116,9 @@ class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=
 _NESTED = ("address", "attributes")
 COLUMNS = tuple(
     name
-    for each in msgspec.structs.fields(ImportedUser)
-    if (name := each.encode_name) not in _NESTED
-) + tuple(f"{_ADDRESS}{each.encode_name}" for each in msgspec.structs.fields(PostalAddress))
+    for field in msgspec.structs.fields(ImportedUser)
+    if (name := field.encode_name) not in _NESTED
+) + tuple(f"{_ADDRESS}{field.encode_name}" for field in msgspec.structs.fields(PostalAddress))
 """Every column of a CSV file, except those of declared attributes."""
 
 
@@ -175,7 +175,7 @@ def read_file(form: FileFormat, content: bytes, most: int) -> Iterator[ImportRow
 def decode(kind: ImportKind, data: str) -> ImportedUser | Reason:
     """Return the record of a row, or what is wrong with it."""
     try:
-        found = msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except msgspec.ValidationError:
         return reason("", "row.number")
     except (msgspec.DecodeError, RecursionError):
@@ -183,25 +183,25 @@ def decode(kind: ImportKind, data: str) -> ImportedUser | Reason:
     # A cell is text: a number or true is meant where the field takes one.
     strict = kind is ImportKind.JSON
     try:
-        return msgspec.convert(found, type=ImportedUser, strict=strict)
+        return msgspec.convert(value, type=ImportedUser, strict=strict)
     except msgspec.ValidationError as error:
         fault = fault_of(error)
         if fault.code:
             return reason(fault.field, fault.code)
         declared = inspect.type_info(ImportedUser)
         for name in filter(None, fault.field.split("/")):
-            declared, found = _field(declared, name), cast("dict[str, object]", found)[name]
-        code, limits = _code(declared, found, strict=strict)
+            declared, value = _field(declared, name), cast("dict[str, object]", value)[name]
+        code, limits = _code(declared, value, strict=strict)
         return reason(fault.field, code, **limits)
 
 
 def _field(declared: inspect.Type, name: str) -> inspect.Type:
     """Return the type of a field of a struct, without what says that it may be absent."""
     fields = declared.fields if isinstance(declared, inspect.StructType) else ()
-    found = next(each.type for each in fields if each.encode_name == name)
-    types = found.types if isinstance(found, inspect.UnionType) else (found,)
-    plain = (each.type if isinstance(each, inspect.Metadata) else each for each in types)
-    return next(each for each in plain if not isinstance(each, inspect.CustomType))
+    field_type = next(field.type for field in fields if field.encode_name == name)
+    types = field_type.types if isinstance(field_type, inspect.UnionType) else (field_type,)
+    plain = (member.type if isinstance(member, inspect.Metadata) else member for member in types)
+    return next(member for member in plain if not isinstance(member, inspect.CustomType))
 
 
 def _code(declared: inspect.Type, value: object, *, strict: bool) -> tuple[str, dict[str, int]]:
@@ -291,8 +291,8 @@ def _check_columns(columns: list[str]) -> None:
     repeated = {name for name, times in Counter(columns).items() if times > 1}
     for name in columns:
         if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
-            known = ", ".join((*COLUMNS, attribute_column("NAME")))
-            raise FileFault("file.column", column=shown_text(name), columns=known)
+            names = ", ".join((*COLUMNS, attribute_column("NAME")))
+            raise FileFault("file.column", column=shown_text(name), columns=names)
         if name in repeated:
             raise FileFault("file.columns", column=name)
     for name in ("username", "email"):
@@ -333,8 +333,8 @@ def _read_json(text: str) -> _Rows:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 def _end_of_element(text: str, at: int) -> int:
@@ -385,7 +385,7 @@ Json = Mapping[str, object]
 def text_values_in(value: object) -> Mapping[str, str]:
     """Return the members of an object whose values are texts; "" for each other value."""
     pairs = cast("Json", value if isinstance(value, dict) else {}).items()
-    return {name: text_in(each) for name, each in pairs}
+    return {name: text_in(member) for name, member in pairs}
 
 
 def object_in(value: object) -> Json:
@@ -401,13 +401,13 @@ def object_in(value: object) -> Json:
 def objects_in(value: object) -> Sequence[Json]:
     """Return the objects of a list."""
     listed = cast("list[object]", value if isinstance(value, list) else [])
-    return [cast("Json", each) for each in listed if isinstance(each, dict)]
+    return [cast("Json", member) for member in listed if isinstance(member, dict)]
 
 
 def texts_in(value: object) -> Sequence[str]:
     """Return the texts of a list."""
     listed = cast("list[object]", value if isinstance(value, list) else [])
-    return [each for each in listed if isinstance(each, str)]
+    return [text for text in listed if isinstance(text, str)]
 
 
 def tuple_in(value: object) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class Converted(Struct, frozen=True):
 
     def count(self, kind: str) -> int:
         """Count the tables of this kind."""
-        return sum(1 for each, _ in self.tables if each == kind)
+        return sum(1 for table_kind, _ in self.tables if table_kind == kind)
 
 
 def realm_of(documents: Sequence[object]) -> Json | None:
@@ -115,20 +115,20 @@ def realm_of(documents: Sequence[object]) -> Json | None:
     A file may have a realm, a list of them, a part of a realm such as its users, or one client.
     """
     merged: dict[str, object] = {}
-    for each in documents:
-        parts = cast("list[object]", each) if isinstance(each, list) else [each]
+    for document in documents:
+        parts = cast("list[object]", document) if isinstance(document, list) else [document]
         for part in parts:
             if not isinstance(part, dict):
                 return None
-            found = cast("dict[str, object]", part)
-            if "clientId" in found:
-                found = {"clients": [found]}
-            if not found.keys() & {"realm", "clients", "users", "groups", "roles"}:
+            realm_part = cast("dict[str, object]", part)
+            if "clientId" in realm_part:
+                realm_part = {"clients": [realm_part]}
+            if not realm_part.keys() & {"realm", "clients", "users", "groups", "roles"}:
                 return None
-            name = found.get("realm", "")
+            name = realm_part.get("realm", "")
             if merged.get("realm", name) != name and name and merged["realm"]:
                 return None
-            for key, value in found.items():
+            for key, value in realm_part.items():
                 before = merged.get(key)
                 if isinstance(before, list) and isinstance(value, list):
                     merged[key] = [*before, *value]
@@ -165,14 +165,14 @@ class _Conversion:
                 self._user(user)
             elif any(True for _ in self.roles.roles_of(user)):
                 self._leave(f"roles of client {client}", "give them with [[roles]] of an API")
-        clients = [("clients", each) for each in self._clients()]
-        groups = [("groups", each) for each in self._groups()]
+        clients = [("clients", table) for table in self._clients()]
+        groups = [("groups", table) for table in self._groups()]
         self._leave_rest()
         claims: list[tuple[str, Json]] = []
         if _FORMER_SUB in self.attributes:
             source = {"name": _FORMER_SUB, "from": f"attribute:{_FORMER_SUB}"}
             claims = [("claims", {**source, "in": ["id_token", "userinfo"]})]
-        declared = [("attributes", each) for each in self.attributes.values()]
+        declared = [("attributes", table) for table in self.attributes.values()]
         tables = [*declared, *self.more, *groups, *clients, *claims]
         return Converted(self.name, tables, self.users, self.left)
 
@@ -287,14 +287,16 @@ class _Conversion:
 
     def _attributes(self, item: str, user: Json) -> Json:
         """Return the values of other attributes, and declare them."""
-        found: dict[str, object] = {}
+        attributes: dict[str, object] = {}
         declared = self.attributes
-        given = {name: each for name, each in _attributes_of(user).items() if name not in _CLAIMS}
+        user_attributes = {
+            name: texts for name, texts in _attributes_of(user).items() if name not in _CLAIMS
+        }
         if subject := text_in(user.get("id")):
-            given = {_FORMER_SUB: [subject], **given}
-        for attribute, values in given.items():
+            user_attributes = {_FORMER_SUB: [subject], **user_attributes}
+        for attribute, values in user_attributes.items():
             name = re.sub(r"[^A-Za-z0-9_]+", "_", attribute)[:40]
-            if re.fullmatch(ATTRIBUTE_NAME, name) is None or name in found:
+            if re.fullmatch(ATTRIBUTE_NAME, name) is None or name in attributes:
                 self._leave(f"{item}, attribute {attribute}", "it has no usable name")
                 continue
             if name not in declared and len(declared) == MOST_ATTRIBUTES:
@@ -303,15 +305,15 @@ class _Conversion:
                 )
                 continue
             several = name != _FORMER_SUB
-            if len(msgspec.json.encode({**found, name: values})) > LARGEST_ATTRIBUTES:
+            if len(msgspec.json.encode({**attributes, name: values})) > LARGEST_ATTRIBUTES:
                 self._leave(f"{item}, attribute {attribute}", f"above {LARGEST_ATTRIBUTES} bytes")
                 continue
-            found[name] = list(values) if several else values[0]
+            attributes[name] = list(values) if several else values[0]
             one = {"type": "string", "maxLength": 2_048}
             schema = {"type": "array", "items": one} if several else one
             label = "Former subject" if name == _FORMER_SUB else attribute[:80]
             declared.setdefault(name, {"name": name, "label": label, "schema": schema})
-        return found
+        return attributes
 
     # Groups
 
@@ -369,7 +371,7 @@ class _Conversion:
         grants = _grants_of(client, attributes)
         uris = self._uris(item, "redirect URI", texts_in(client.get("redirectUris")), client)
         after = attributes.get("post.logout.redirect.uris", "").split("##")
-        after = [each for each in after if each not in {"", "-", "+"}]
+        after = [uri for uri in after if uri not in {"", "-", "+"}]
         left = self._uris(item, "post-logout redirect URI", after, client)
         if "+" in attributes.get("post.logout.redirect.uris", "").split("##"):
             left = list(dict.fromkeys([*uris, *left]))
@@ -414,21 +416,21 @@ class _Conversion:
         return table
 
     def _uris(self, item: str, kind: str, uris: Sequence[str], client: Json) -> list[str]:
-        found: list[str] = []
-        for each in uris:
-            uri = _resolved(each, client)
+        resolved_uris: list[str] = []
+        for raw_uri in uris:
+            uri = _resolved(raw_uri, client)
             if "*" in uri:
                 plain = uri.removesuffix("*")
                 if "*" in plain or "://" not in plain or plain.endswith("://"):
-                    self._leave(f"{item}, {kind} {each}", "addresses are compared byte by byte")
+                    self._leave(f"{item}, {kind} {raw_uri}", "addresses are compared byte by byte")
                     continue
                 self._leave(
-                    f"{item}, {kind} {each}",
+                    f"{item}, {kind} {raw_uri}",
                     f"is {plain}: addresses are compared byte by byte; add each that the app uses",
                 )
                 uri = plain
-            found.append(uri)
-        return list(dict.fromkeys(found))
+            resolved_uris.append(uri)
+        return list(dict.fromkeys(resolved_uris))
 
     def _judge_client(self, item: str, values: dict[str, object]) -> dict[str, object] | None:
         """Return the values without those that break a rule; None if the rest does, too."""
@@ -446,14 +448,14 @@ class _Conversion:
         """Remove what the faults name; False if the client cannot be kept."""
         gone: dict[str, set[int]] = {}
         for fault in faults:
-            field, _, place = fault.field.partition("/")
+            field, _, pointer = fault.field.partition("/")
             listed = tuple_in(values.get(field))
-            if field == "redirect_uris" and not place and not listed:
+            if field == "redirect_uris" and not pointer and not listed:
                 return self._drop_grants(item, values)
             if field not in values or field in {"name", "type", "profile"}:
                 self._leave(item, f"{fault.field}: {fault.detail}")
                 return False
-            number = place.partition("/")[0]
+            number = pointer.partition("/")[0]
             places = {int(number)} if listed and number.isdigit() else set(range(len(listed)))
             which = f" {listed[int(number)]}" if listed and number.isdigit() else ""
             self._leave(f"{item}, {field}{which}", f"must be {fault.detail}")
@@ -491,18 +493,18 @@ class _Conversion:
 
     def _leave_rest(self) -> None:
         for key, reason in _LEFT_OUT.items():
-            for each in objects_in(self.realm.get(key)):
-                if each.get("builtIn") is True:
+            for record in objects_in(self.realm.get(key)):
+                if record.get("builtIn") is True:
                     continue
-                name = each.get("alias") or each.get("name") or ""
+                name = record.get("alias") or record.get("name") or ""
                 self._leave(f"{key} {text_in(name)}".strip(), reason)
         components = self.realm.get("components")
         storage = cast("Json", components if isinstance(components, dict) else {})
-        for each in objects_in(storage.get("org.keycloak.storage.UserStorageProvider")):
+        for provider in objects_in(storage.get("org.keycloak.storage.UserStorageProvider")):
             reason = "there is no LDAP or Kerberos: provision its users by SCIM"
-            self._leave(f"user storage {text_in(each.get('name'))}", reason)
-        for each in objects_in(self.realm.get("clientScopes")):
-            if (name := text_in(each.get("name"))) not in _OWN_SCOPES:
+            self._leave(f"user storage {text_in(provider.get('name'))}", reason)
+        for client_scope in objects_in(self.realm.get("clientScopes")):
+            if (name := text_in(client_scope.get("name"))) not in _OWN_SCOPES:
                 self._leave(f"client scope {name}", "declare it as a scope of an API with [[apis]]")
         for group in self.roles.groups.values():
             if group.get("attributes"):
@@ -518,11 +520,12 @@ class _Roles:
         roles = cast("Json", realm_roles if isinstance(realm_roles, dict) else {})
         clients = roles.get("client")
         self._known: dict[tuple[str, str], Json] = {
-            ("", text_in(each.get("name"))): each for each in objects_in(roles.get("realm"))
+            ("", text_in(realm_role.get("name"))): realm_role
+            for realm_role in objects_in(roles.get("realm"))
         }
         for client, listed in cast("Json", clients if isinstance(clients, dict) else {}).items():
-            for each in objects_in(listed):
-                self._known[client, text_in(each.get("name"))] = each
+            for client_role in objects_in(listed):
+                self._known[client, text_in(client_role.get("name"))] = client_role
         self.groups = _flat(realm)
         # An export of a part of a realm may have users alone.
         for user in objects_in(realm.get("users")):
@@ -569,9 +572,9 @@ class _Roles:
             seen.add(role)
             inner = self._known.get(role, {}).get("composites")
             if isinstance(inner, dict):
-                found = cast("Json", inner)
+                composites = cast("Json", inner)
                 waiting += _roles_of(
-                    {"realmRoles": found.get("realm"), "clientRoles": found.get("client")}
+                    {"realmRoles": composites.get("realm"), "clientRoles": composites.get("client")}
                 )
             if role in self.role_names:
                 yield role
@@ -588,14 +591,14 @@ def _roles_of(holder: Json) -> Iterator[tuple[str, str]]:
 
 def _flat(realm: Json) -> dict[str, Json]:
     """Return the groups by their paths, those in others after them."""
-    found: dict[str, Json] = {}
-    waiting = [("", each) for each in objects_in(realm.get("groups"))]
+    groups: dict[str, Json] = {}
+    waiting = [("", top_group) for top_group in objects_in(realm.get("groups"))]
     while waiting:
         above, group = waiting.pop(0)
         path = f"{above}/{text_in(group.get('name'))}"
-        found[path] = group
-        waiting += [(path, each) for each in objects_in(group.get("subGroups"))]
-    return found
+        groups[path] = group
+        waiting += [(path, subgroup) for subgroup in objects_in(group.get("subGroups"))]
+    return groups
 
 
 def _free(text: str, taken: set[str]) -> str:
@@ -625,31 +628,31 @@ def _user_fault(record: Json) -> tuple[str, str]:
     except msgspec.ValidationError as error:
         field = str(error).rpartition("`$.")[2].partition("`")[0]
         return field or "user", str(error).partition(" - at")[0]
-    found = user.faults()
-    if found:
-        return found[0].field.partition("/")[0], f"must be {found[0].detail}"
+    faults = user.faults()
+    if faults:
+        return faults[0].field.partition("/")[0], f"must be {faults[0].detail}"
     detail = username_fault(user.username)
     return ("username", f"must be {detail}") if detail else ("", "")
 
 
 def _grants_of(client: Json, attributes: Mapping[str, str]) -> Sequence[str]:
-    found: list[str] = []
+    grant_types: list[str] = []
     if (
         client.get("standardFlowEnabled", True) is True
         and client.get("directGrantsOnly") is not True
     ):
-        found += [GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.REFRESH_TOKEN]
+        grant_types += [GrantTypeName.AUTHORIZATION_CODE, GrantTypeName.REFRESH_TOKEN]
     if client.get("implicitFlowEnabled") is True:
-        found.append(GrantTypeName.IMPLICIT)
+        grant_types.append(GrantTypeName.IMPLICIT)
     if client.get("directAccessGrantsEnabled") is True or client.get("directGrantsOnly") is True:
-        found.append(GrantTypeName.PASSWORD)
+        grant_types.append(GrantTypeName.PASSWORD)
     if client.get("serviceAccountsEnabled") is True and not client.get("publicClient"):
-        found.append(GrantTypeName.CLIENT_CREDENTIALS)
+        grant_types.append(GrantTypeName.CLIENT_CREDENTIALS)
     if attributes.get("oauth2.device.authorization.grant.enabled") == "true":
-        found.append(GrantTypeName.DEVICE_CODE)
-        if GrantTypeName.REFRESH_TOKEN not in found:
-            found.append(GrantTypeName.REFRESH_TOKEN)
-    return [str(each) for each in found]
+        grant_types.append(GrantTypeName.DEVICE_CODE)
+        if GrantTypeName.REFRESH_TOKEN not in grant_types:
+            grant_types.append(GrantTypeName.REFRESH_TOKEN)
+    return [str(grant_type) for grant_type in grant_types]
 
 
 def _scopes_of(client: Json, grants: Sequence[str]) -> tuple[str, ...]:
@@ -673,8 +676,8 @@ def _resolved(uri: str, client: Json) -> str:
 
 def _attributes_of(user: Json) -> Mapping[str, Sequence[str]]:
     attributes = user.get("attributes")
-    found = {
+    texts = {
         name: texts_in(value) or ([value] if isinstance(value, str) and value else [])
         for name, value in cast("Json", attributes if isinstance(attributes, dict) else {}).items()
     }
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in texts.items() if values}

@@ -60,25 +60,29 @@ from valetkey.web.body import read_json
 
 
 def imported_attributes(
-    declared: Collection[Attribute], given: Mapping[str, object], kind: ImportKind
+    declared: Collection[Attribute], attributes: Mapping[str, object], kind: ImportKind
 ) -> UserAttributes | tuple[Reason, ...]:
     """Return the attributes of a row, or what is wrong with them.
 
     A cell is text, read as the type of its attribute, and as JSON where that is no simple type.
     """
-    known = {each.name: each for each in declared}
-    faults = [_unknown(name) for name in given if name not in known]
-    values = dict(given)
+    declarations = {attribute.name: attribute for attribute in declared}
+    faults = [_unknown(name) for name in attributes if name not in declarations]
+    values = dict(attributes)
     if kind is ImportKind.CSV and not faults:
-        for name, text in given.items():
+        for name, text in attributes.items():
             try:
-                values[name] = _read(known[name], str(text))
+                values[name] = _read(declarations[name], str(text))
             except Refused:
                 faults.append(reason(f"attributes/{name}", "text.json"))
     if faults:
         return _distinct(faults)
-    found = merged_attributes(declared, UserAttributes.NOTHING, values)
-    return _distinct(map(_reason, found)) if isinstance(found, tuple) else found
+    user_attributes = merged_attributes(declared, UserAttributes.NOTHING, values)
+    return (
+        _distinct(map(_reason, user_attributes))
+        if isinstance(user_attributes, tuple)
+        else user_attributes
+    )
 
 
 def _read(attribute: Attribute, text: str) -> object:
@@ -99,7 +103,9 @@ def _reason(fault: MetadataError) -> Reason:
 
 
 def _distinct(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    return tuple({(each.field, each.text, *each.values.items()): each for each in reasons}.values())
+    return tuple(
+        {(fault.field, fault.text, *fault.values.items()): fault for fault in reasons}.values()
+    )
 
 
 BATCH = 20
@@ -242,43 +248,46 @@ class ImportWork(Struct, frozen=True):
 
     accounts: Accounts
 
-    def step(self, tx: Transaction, found: UserImport, now: Instant) -> UserImport | None:
+    def step(self, tx: Transaction, user_import: UserImport, now: Instant) -> UserImport | None:
         """Process the next batch of a stage. Return the import with its new state.
 
         None if another worker has it, or if it was the last batch.
         """
-        is_importing = found.state is ImportState.IMPORTING
+        is_importing = user_import.state is ImportState.IMPORTING
         # Before any other lock: accounts are locked first.
-        may = not is_importing or _may(tx, found.uid)
-        rows = UserImports.of(tx).rows(found.id, found.position, BATCH)
-        if not UserImports.of(tx).advance(found, len(rows), later(now, _LEASE)):
+        may = not is_importing or _may(tx, user_import.uid)
+        rows = UserImports.of(tx).rows(user_import.id, user_import.position, BATCH)
+        if not UserImports.of(tx).advance(user_import, len(rows), later(now, _LEASE)):
             return None
-        acting = tx.acting(found.done_by)
+        acting = tx.acting(user_import.done_by)
         if not may:
-            UserImports.of(tx).move(found.id, found.state, ImportState.STOPPED, now)
-            _finished(acting, found.id, now)
+            UserImports.of(tx).move(user_import.id, user_import.state, ImportState.STOPPED, now)
+            _finished(acting, user_import.id, now)
             return None
         for row in rows:
-            self._do(acting, found, row, now)
+            self._do(acting, user_import, row, now)
         if len(rows) == BATCH:
-            return replace(found, position=found.position + BATCH)
-        if found.state is ImportState.CHECKING:
-            UserImports.of(tx).move(found.id, found.state, ImportState.CHECKED, now)
+            return replace(user_import, position=user_import.position + BATCH)
+        if user_import.state is ImportState.CHECKING:
+            UserImports.of(tx).move(user_import.id, user_import.state, ImportState.CHECKED, now)
         elif is_importing:
-            UserImports.of(tx).move(found.id, found.state, ImportState.FINISHED, now)
-            _finished(acting, found.id, now)
+            UserImports.of(tx).move(user_import.id, user_import.state, ImportState.FINISHED, now)
+            _finished(acting, user_import.id, now)
         return None
 
-    def _do(self, tx: Transaction, found: UserImport, row: ImportRow, now: Instant) -> None:
+    def _do(self, tx: Transaction, user_import: UserImport, row: ImportRow, now: Instant) -> None:
         state, reason = row.state, row.reason
-        if found.state is ImportState.CHECKING and state is RowState.WAITING:
-            state, reason = self._check(tx, found.kind, row)
-        elif found.state is ImportState.IMPORTING and state is RowState.GOOD:
-            state, reason = self._create(tx, found.kind, row, now)
-        elif found.state is ImportState.STOPPED and state in {RowState.WAITING, RowState.GOOD}:
+        if user_import.state is ImportState.CHECKING and state is RowState.WAITING:
+            state, reason = self._check(tx, user_import.kind, row)
+        elif user_import.state is ImportState.IMPORTING and state is RowState.GOOD:
+            state, reason = self._create(tx, user_import.kind, row, now)
+        elif user_import.state is ImportState.STOPPED and state in {
+            RowState.WAITING,
+            RowState.GOOD,
+        }:
             state, reason = RowState.FAULTY, stored_reasons([Reason("", "row.stopped")])
         if state is not row.state:
-            UserImports.of(tx).decide(found.id, row.position, state, reason)
+            UserImports.of(tx).decide(user_import.id, row.position, state, reason)
 
     def _check(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> tuple[RowState, str]:
         judged = self._judged(tx, kind, row)
@@ -371,7 +380,7 @@ def _uid(imported: ImportedUser) -> Uid | None:
 
 
 def _stored(faults: Sequence[MetadataError]) -> str:
-    return stored_reasons(Reason(each.field, each.code, each.values) for each in faults)
+    return stored_reasons(Reason(fault.field, fault.code, fault.values) for fault in faults)
 
 
 _REPORTED_AT_ONCE = 500

@@ -102,16 +102,16 @@ class Connections(Struct, frozen=True):
                 action=CONNECTIONS,
                 connections=tuple(
                     Connection(
-                        key=self._key(each),
-                        provider=self._name_of_issuer(each.issuer),
-                        shown=each.shown,
-                        since=When(each.linked_at, now),
+                        key=self._key(identity),
+                        provider=self._name_of_issuer(identity.issuer),
+                        shown=identity.shown,
+                        since=When(identity.linked_at, now),
                         last_used=None
-                        if each.last_used_at is None
-                        else When(each.last_used_at, now),
+                        if identity.last_used_at is None
+                        else When(identity.last_used_at, now),
                         can_end=can_end,
                     )
-                    for each, can_end in connections
+                    for identity, can_end in connections
                 ),
                 providers=self.federation.links(
                     browser, UpstreamPurpose.CONNECT, request.session.id
@@ -133,7 +133,7 @@ class Connections(Struct, frozen=True):
         identities = await self.federation.server.store.read(
             lambda tx: Identities.of(tx).of_user(user.uid)
         )
-        named = next((each for each in identities if same(self._key(each), key)), None)
+        named = next((identity for identity in identities if same(self._key(identity), key)), None)
         if named is None:
             raise not_found("connection")
 
@@ -182,8 +182,8 @@ class Connections(Struct, frozen=True):
 
 def _read(tx: Transaction, uid: Uid, usable: Collection[str]) -> list[tuple[Identity, bool]]:
     return [
-        (each, has_other_sign_in_method(tx, uid, each.issuer, each.subject, usable))
-        for each in Identities.of(tx).of_user(uid)
+        (identity, has_other_sign_in_method(tx, uid, identity.issuer, identity.subject, usable))
+        for identity in Identities.of(tx).of_user(uid)
     ]
 
 

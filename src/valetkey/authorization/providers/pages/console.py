@@ -195,7 +195,7 @@ class ProviderPages(Struct, frozen=True):
         if result.works:
             return Show(await self._page(request, _WORKS))
         fault = FAULTS.get(result.check, _UNREADABLE)
-        return Show(await self._page(request, found=(words(fault, result.received),)))
+        return Show(await self._page(request, failure=(words(fault, result.received),)))
 
     async def _subject(self, request: AdminRequest, confirmed: Confirmed, _form: Form) -> Subject:
         shown = await read_provider(self.services, request)
@@ -228,9 +228,9 @@ class ProviderPages(Struct, frozen=True):
         )
 
     async def _page(
-        self, request: AdminRequest, done: str = "", found: tuple[Part, ...] = ()
+        self, request: AdminRequest, done: str = "", failure: tuple[Part, ...] = ()
     ) -> ObjectPage:
-        """Return the page; `found` is why a test failed."""
+        """Return the page; `failure` is why a test failed."""
         shown = await read_provider(self.services, request)
         linked = await self._linked(request, shown)
         address, permissions = provider_address(shown.id), request.permissions
@@ -241,12 +241,12 @@ class ProviderPages(Struct, frozen=True):
             _TITLE,
             shown.name,
             state=(_STATES[shown.state],),
-            notes=((_FAILED,) if found else ()) + self._notes(shown),
+            notes=((_FAILED,) if failure else ()) + self._notes(shown),
             done=done,
             facts=_facts(shown, linked.count, request.now),
             links=(("edit", translatable("Edit provider"), f"{address}/edit"),) if changes else (),
             actions=_BUTTONS.offers(shown, permissions, address),
-            related=(_test(shown, f"{address}/test", found),) if may else (),
+            related=(_test(shown, f"{address}/test", failure),) if may else (),
             activity=await read_activity(self.services, request, f"provider:{shown.id}"),
         )
 
@@ -259,12 +259,12 @@ class ProviderPages(Struct, frozen=True):
 
 def _row(shown: ProviderShown) -> Row:
     of_file = shown.origin == "file"
-    place = translatable("Configuration file") if of_file else translatable("Console")
+    origin = translatable("Configuration file") if of_file else translatable("Console")
     return Row(
         shown.id,
         shown.name,
         provider_address(shown.id),
-        ((_STATES[shown.state],), (words(place),)),
+        ((_STATES[shown.state],), (words(origin),)),
         (text(shown.issuer),),
     )
 
@@ -286,7 +286,7 @@ def _facts(shown: ProviderShown, linked: int, now: Instant) -> tuple[Fact, ...]:
             )
         ),
         *(
-            Fact(label, tuple(code(each) for each in listed))
+            Fact(label, tuple(code(name) for name in listed))
             for label, listed in (
                 (translatable("Further scopes"), shown.scopes),
                 (translatable("Claims to keep"), shown.keep_claims),
@@ -303,13 +303,15 @@ def _facts(shown: ProviderShown, linked: int, now: Instant) -> tuple[Fact, ...]:
     )
 
 
-def _test(shown: ProviderShown, action: str, found: tuple[Part, ...]) -> Related:
+def _test(shown: ProviderShown, action: str, failure: tuple[Part, ...]) -> Related:
     title = translatable("Test connection")
     act = LineButton(action, title, title, shown.name, (("provider", shown.id),), "test")
     explanation = translatable(
         "The test does what a sign-in does, with an invalid code. No user is signed in."
     )
-    return Related("test", translatable("Test"), (Line(words(explanation), below=found, act=act),))
+    return Related(
+        "test", translatable("Test"), (Line(words(explanation), below=failure, act=act),)
+    )
 
 
 async def read_provider(services: Services, request: AdminRequest) -> ProviderShown:
@@ -429,7 +431,7 @@ WORDS: Words = {
     "kind": (translatable("Protocol"), translatable("It cannot be changed later.")),
 }
 _EDIT_WORDS: Words = {
-    **{name: each for name, each in WORDS.items() if name not in {"id", "issuer", "kind"}},
+    **{name: texts for name, texts in WORDS.items() if name not in {"id", "issuer", "kind"}},
     SECRET: (
         translatable("Client secret"),
         translatable("It is stored encrypted. Empty: the secret stays as it is."),
@@ -522,7 +524,7 @@ class ProviderForms(Struct, frozen=True):
 
 def preset_subject(server: str, preset: Preset) -> FormSubject:
     """Return what the form of a new provider of the server at this URL begins with."""
-    place = text(preset.name, preset.register_url) if preset.register_url else None
+    link = text(preset.name, preset.register_url) if preset.register_url else None
     return FormSubject(
         PROVIDERS,
         _TITLE,
@@ -535,7 +537,7 @@ def preset_subject(server: str, preset: Preset) -> FormSubject:
         note=preset.note,
         hidden=(("preset", preset.id),),
         facts=(
-            *facts(((translatable("Register a web application at"), place),)),
+            *facts(((translatable("Register a web application at"), link),)),
             *_redirect_uri(redirect_uri(server, preset.id)),
         ),
     )
@@ -547,7 +549,7 @@ def _redirect_uri(address: str) -> tuple[Fact, ...]:
 
 
 _MAY = administrator(Permission.SETTINGS, recent=True)
-_BY_ID = {each.id: each for each in PRESETS}
+_BY_ID = {preset.id: preset for preset in PRESETS}
 CHOICE = InputFormPage(
     action=NEW,
     back=PROVIDERS,
@@ -561,10 +563,10 @@ CHOICE = InputFormPage(
             translatable("Which provider do your users have accounts at?"),
             tuple(
                 Line(
-                    text(each.name, each.url),
-                    below=(text(each.issuer),) if each.issuer else (),
+                    text(preset.name, preset.url),
+                    below=(text(preset.issuer),) if preset.issuer else (),
                 )
-                for each in PRESETS
+                for preset in PRESETS
             ),
         ),
     ),

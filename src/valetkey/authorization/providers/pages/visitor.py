@@ -137,8 +137,12 @@ class Federation(Struct, frozen=True):
         parameters = {"errand": errand.value, "csrf": token, **more}
         query = urlencode({name: value for name, value in parameters.items() if value})
         return tuple(
-            SignInLink(each.settings.id, each.settings.name, f"{WITH}/{each.settings.id}?{query}")
-            for each in self.providers
+            SignInLink(
+                provider.settings.id,
+                provider.settings.name,
+                f"{WITH}/{provider.settings.id}?{query}",
+            )
+            for provider in self.providers
         )
 
     def sign_in_links(
@@ -397,7 +401,7 @@ class UpstreamSignInRequest(VisitorRequest, frozen=True, kw_only=True):
     state: str
 
 
-_ERRANDS = {each.value: each for each in UpstreamPurpose}
+_ERRANDS = {purpose.value: purpose for purpose in UpstreamPurpose}
 
 
 class ProviderRedirect(Struct, frozen=True):
@@ -532,7 +536,7 @@ class UpstreamSignUp(Struct, frozen=True):
             self.federation.newcomers,
             request.unlinked,
         )
-        username, name = (request.form.get(each) or "" for each in _TEXTS)
+        username, name = (request.form.get(form_field) or "" for form_field in _TEXTS)
         if not await self._may_join(unlinked):
             return await self._page(request, username, name, status=_CONFLICT)
         came, now = request.request, request.now
@@ -555,7 +559,7 @@ class UpstreamSignUp(Struct, frozen=True):
         if isinstance(made, User):
             onward = flow.continue_to(came, target, fresh, begun[-1])
             return replace(onward, headers=(*onward.headers, self.federation.deleted_cookie()))
-        faults = {} if made is None else {each.field: _SAID.get(each.field, "") for each in made}
+        faults = {} if made is None else {fault.field: _SAID.get(fault.field, "") for fault in made}
         status = _CONFLICT if made is None else _BAD_REQUEST
         return await self._page(request, username, name, faults=faults, status=status)
 

@@ -314,8 +314,8 @@ def has_other_sign_in_method(
     if tx.users.password_hash(uid) is not None or tx.credentials.passkeys_of(uid):
         return True
     return any(
-        each.issuer in usable and (each.issuer, each.subject) != (issuer, subject)
-        for each in Identities.of(tx).of_user(uid)
+        identity.issuer in usable and (identity.issuer, identity.subject) != (issuer, subject)
+        for identity in Identities.of(tx).of_user(uid)
     )
 
 

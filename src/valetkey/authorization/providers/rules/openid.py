@@ -296,12 +296,16 @@ class OpenIdProvider:
         metadata = await fresh._metadata()
         keys = await fresh._keys(metadata, newest=False)
         announced = metadata.id_token_signing_alg_values_supported
-        usable = [each for each in announced or foreign.ALGORITHMS if each in foreign.ALGORITHMS]
+        usable = [
+            algorithm
+            for algorithm in announced or foreign.ALGORITHMS
+            if algorithm in foreign.ALGORITHMS
+        ]
         by_secret = _signs_with_secret(metadata)
         if not usable and not by_secret:
             accepted = " or ".join(foreign.ALGORITHMS)
             raise unusable(self.settings, "jwt.alg", ", ".join(announced), accepted)
-        if not by_secret and not any(keys.verifies_any(each) for each in usable):
+        if not by_secret and not any(keys.verifies_any(algorithm) for algorithm in usable):
             received = f"{len(keys)} usable keys"
             raise unusable(self.settings, "keys", received, f"a key for {' or '.join(usable)}")
         asking = fresh._token_request(NEVER_ISSUED, upstream_state, metadata)

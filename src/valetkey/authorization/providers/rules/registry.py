@@ -83,11 +83,11 @@ class ProviderFactory(Struct, frozen=True):
         settings = self.settings
         secrets = _by_environment(settings)
         providers = settings.section(FederationSettings).providers
-        if unknown := secrets.keys() - {each.id for each in providers}:
+        if unknown := secrets.keys() - {provider.id for provider in providers}:
             raise OperatorError(f'no provider is called "{min(unknown)}"', "federation.secrets")
         return [
-            self._provider(each, _secret(settings, each.id, each.secret_file, secrets))
-            for each in providers
+            self._provider(provider, _secret(settings, provider.id, provider.secret_file, secrets))
+            for provider in providers
         ]
 
     def of_stored(self, stored: StoredProvider) -> Provider | None:
@@ -100,8 +100,8 @@ class ProviderFactory(Struct, frozen=True):
     def is_hidden(self, stored: StoredProvider) -> bool:
         """Return whether the settings have a provider with the same id or the same issuer."""
         return any(
-            stored.id == each.id or stored.issuer == each.issuer
-            for each in self.settings.section(FederationSettings).providers
+            stored.id == provider.id or stored.issuer == provider.issuer
+            for provider in self.settings.section(FederationSettings).providers
         )
 
     def _provider(self, settings: ProviderSettings, secret: Secret) -> Provider:
@@ -128,18 +128,22 @@ class Providers(Followed[Sequence[StoredProvider]]):
         """Offer the stored providers after those of the settings."""
         # A provider that stayed as it was keeps its cached metadata.
         before, self._stored = self._stored, {}
-        for each in stored:
-            stored_before = before.get(each.id)
-            same = stored_before is not None and stored_before[0] == each
-            self._stored[each.id] = (
-                stored_before if stored_before and same else (each, self._opened(each))
+        for stored_provider in stored:
+            stored_before = before.get(stored_provider.id)
+            same = stored_before is not None and stored_before[0] == stored_provider
+            self._stored[stored_provider.id] = (
+                stored_before
+                if stored_before and same
+                else (stored_provider, self._opened(stored_provider))
             )
         self.all = (
             *self._of_settings,
             *(
                 provider
-                for each, provider in self._stored.values()
-                if provider and each.disabled_at is None and not self._factory.is_hidden(each)
+                for stored_provider, provider in self._stored.values()
+                if provider
+                and stored_provider.disabled_at is None
+                and not self._factory.is_hidden(stored_provider)
             ),
         )
 
@@ -151,16 +155,16 @@ class Providers(Followed[Sequence[StoredProvider]]):
 
     def find(self, id: str) -> Provider | None:
         """Return the offered provider with this id; None also for a disabled one."""
-        return next((each for each in self.all if each.settings.id == id), None)
+        return next((provider for provider in self.all if provider.settings.id == id), None)
 
     def of_issuer(self, issuer: str) -> Provider | None:
         """Return the provider for identities of this issuer."""
-        return next((each for each in self.all if each.settings.issuer == issuer), None)
+        return next((provider for provider in self.all if provider.settings.issuer == issuer), None)
 
     @property
     def issuers(self) -> frozenset[str]:
         """The issuers whose identities can sign in now."""
-        return frozenset(each.settings.issuer for each in self.all)
+        return frozenset(provider.settings.issuer for provider in self.all)
 
     def __iter__(self) -> Iterator[Provider]:
         """Iterate over the providers."""
@@ -203,8 +207,8 @@ Faults = tuple[MetadataError, ...]
 
 _NO_SECRET = fault(SECRET, "secret.given")
 _DECLARED = {
-    each.name: each.type
-    for each in cast("inspect.StructType", inspect.type_info(ProviderWanted)).fields
+    field.name: field.type
+    for field in cast("inspect.StructType", inspect.type_info(ProviderWanted)).fields
 }
 
 
@@ -257,16 +261,16 @@ class ProviderChanges(Struct, frozen=True):
     def _identity_faults(self, tx: Transaction, provider_id: str, issuer: str) -> Faults:
         others = [
             *self.factory.settings.section(FederationSettings).providers,
-            *(each.settings for each in StoredProviders.of(tx).all()),
+            *(provider.settings for provider in StoredProviders.of(tx).all()),
         ]
         faults = list[MetadataError]()
         if provider_id in _RESERVED or re.fullmatch(ID, provider_id, re.ASCII) is None:
             faults.append(input_fault("id", "id.form"))
-        elif any(each.id == provider_id for each in others):
+        elif any(provider.id == provider_id for provider in others):
             faults.append(input_fault("id", "name.taken"))
         if len(issuer) > LONGEST or not issuer.isprintable() or not usable_issuer(issuer):
             faults.append(input_fault("issuer", "claim.link"))
-        elif any(each.issuer == issuer for each in others):
+        elif any(provider.issuer == issuer for provider in others):
             # Linked accounts are looked up by issuer: two providers of one issuer would share them.
             faults.append(input_fault("issuer", "issuer.taken"))
         if len(others) >= MOST:
@@ -343,8 +347,8 @@ def _as_stored(value: object) -> object:
 
 def _faults(chosen: Mapping[str, Any]) -> Faults:
     """Return what is wrong beyond the types and in values that no request judged."""
-    found = (_fault(name, chosen[name], _DECLARED[name]) for name in CHOSEN if name in chosen)
-    return tuple(fault for fault in found if fault)
+    faults = (_fault(name, chosen[name], _DECLARED[name]) for name in CHOSEN if name in chosen)
+    return tuple(fault for fault in faults if fault)
 
 
 def _fault(name: str, value: Any, declared: inspect.Type) -> MetadataError | None:
@@ -358,7 +362,7 @@ def _fault(name: str, value: Any, declared: inspect.Type) -> MetadataError | Non
         case inspect.Metadata(type=inspect.ListType(max_length=int(most))):
             if len(value) > most:
                 return input_fault(name, "names.most", most=most)
-            if not all(re.fullmatch(LISTS[name].pattern, each, re.ASCII) for each in value):
+            if not all(re.fullmatch(LISTS[name].pattern, text, re.ASCII) for text in value):
                 return input_fault(name, "names.form")
         case _:
             pass

@@ -125,12 +125,12 @@ def parse_filter(text: str, schema: Schema) -> Filter:
     """Return the filter. Raises Refused (invalidFilter)."""
     parser = _Parser(text, schema.find, "invalidFilter")
     try:
-        found = parser.either(0)
+        condition = parser.either(0)
     except UnknownAttribute:
         parser.wrong("it names no attribute that this server knows")
     if parser.next is not None:
         parser.wrong()
-    return found
+    return condition
 
 
 def parse_path(text: str, schema: Schema) -> Path | None:
@@ -140,15 +140,15 @@ def parse_path(text: str, schema: Schema) -> Path | None:
     if match is None:
         refuse("invalidPath", "the path is not as RFC 7644 section 3.5.2 defines")
     name, inside, last = match["name"], match["inside"], match["last"]
-    found = schema.find(name)
-    if found is None:
+    path = schema.find(name)
+    if path is None:
         return None
-    attribute, part = found[0], found[1] if len(found) > 1 else None
+    attribute, part = path[0], path[1] if len(path) > 1 else None
     if inside is None:
         return Path(attribute, None, part)
     if part is not None or not attribute.multiple:
         refuse("invalidPath", "a selection in brackets needs an attribute with several values")
-    parser = _Parser(inside, lambda each: _part_of(attribute, each), "invalidPath")
+    parser = _Parser(inside, lambda part_name: _part_of(attribute, part_name), "invalidPath")
     try:
         selection = parser.either(0)
     except UnknownAttribute:
@@ -163,16 +163,16 @@ def matches(filter: Filter, resource: Mapping[str, object]) -> bool:
     """Return whether the filter holds for the resource, or for one value of an attribute."""
     match filter:
         case And(parts):
-            return all(matches(each, resource) for each in parts)
+            return all(matches(condition, resource) for condition in parts)
         case Or(parts):
-            return any(matches(each, resource) for each in parts)
+            return any(matches(condition, resource) for condition in parts)
         case Not(part):
             return not matches(part, resource)
         case Element(attribute, part):
             return any(
-                matches(part, cast("Resource", each))
-                for each in _values(resource, (attribute,))
-                if isinstance(each, dict)
+                matches(part, cast("Resource", value))
+                for value in _values(resource, (attribute,))
+                if isinstance(value, dict)
             )
         case Compare():
             return _compares(filter, resource)
@@ -184,13 +184,13 @@ def comparisons(filter: Filter) -> Iterator[Compare]:
         case Compare():
             yield filter
         case And(parts) | Or(parts):
-            for each in parts:
-                yield from comparisons(each)
+            for condition in parts:
+                yield from comparisons(condition)
         case Not(part):
             yield from comparisons(part)
         case Element(attribute, part):
-            for each in comparisons(part):
-                yield Compare((attribute, *each.path), each.operator, each.value)
+            for comparison in comparisons(part):
+                yield Compare((attribute, *comparison.path), comparison.operator, comparison.value)
 
 
 def candidates(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | None:
@@ -204,16 +204,19 @@ def candidates(filter: Filter, indexed: frozenset[str]) -> Sequence[Compare] | N
                 for name in indexed
                 if name.startswith(f"{attribute.name}.")
             )
-            found = candidates(part, inside)
-            return found and [
-                Compare((attribute, *each.path), each.operator, each.value) for each in found
+            inner_equalities = candidates(part, inside)
+            return inner_equalities and [
+                Compare((attribute, *equality.path), equality.operator, equality.value)
+                for equality in inner_equalities
             ]
         case And(parts):
-            return next((one for each in parts if (one := candidates(each, indexed))), None)
+            return next(
+                (one for condition in parts if (one := candidates(condition, indexed))), None
+            )
         case Or(parts):
-            each_part = [candidates(each, indexed) for each in parts]
+            each_part = [candidates(condition, indexed) for condition in parts]
             if all(each_part):
-                return [one for found in each_part for one in found or ()]
+                return [one for equalities in each_part for one in equalities or ()]
             return None
         case _:
             return None
@@ -223,20 +226,20 @@ def _compares(filter: Compare, resource: Mapping[str, object]) -> bool:
     path = filter.path
     if len(path) == 1 and path[0].part("value") is not None and path[0].type == "complex":
         values = [
-            cast("Resource", each).get("value") if isinstance(each, dict) else each
-            for each in _values(resource, path)
+            cast("Resource", value).get("value") if isinstance(value, dict) else value
+            for value in _values(resource, path)
         ]
         last = path[0].part("value") or path[0]
     else:
         values, last = _values(resource, path), path[-1]
-    values = [each for each in values if each is not None]
+    values = [value for value in values if value is not None]
     if filter.operator == "pr":
         return bool(values)
     if filter.value is None:
         return not values if filter.operator == "eq" else bool(values)
     if filter.operator == "ne":
-        return not any(_holds(last, "eq", each, filter.value) for each in values)
-    return any(_holds(last, filter.operator, each, filter.value) for each in values)
+        return not any(_holds(last, "eq", value, filter.value) for value in values)
+    return any(_holds(last, filter.operator, value, filter.value) for value in values)
 
 
 def _holds(attribute: Attribute, operator: str, value: object, literal: Literal) -> bool:
@@ -260,14 +263,16 @@ def _ordered(operator: str, value: float, number: float) -> bool:
 
 
 def _values(resource: Mapping[str, object], path: tuple[Attribute, ...]) -> list[object]:
-    found: list[object] = [resource]
+    values: list[object] = [resource]
     for attribute in path:
         below: list[object] = []
-        for each in found:
-            value = cast("Resource", each).get(attribute.name) if isinstance(each, dict) else None
+        for holder in values:
+            value = (
+                cast("Resource", holder).get(attribute.name) if isinstance(holder, dict) else None
+            )
             below += cast("list[object]", value) if isinstance(value, list) else [value]
-        found = below
-    return [each for each in found if each is not None]
+        values = below
+    return [item for item in values if item is not None]
 
 
 def _part_of(attribute: Attribute, text: str) -> tuple[Attribute, ...] | None:
@@ -328,9 +333,9 @@ class _Parser:
             return Not(self._one(depth + 1))
         if self.next == ("sign", "("):
             self.take()
-            found = self.either(depth + 1)
+            condition = self.either(depth + 1)
             self._close(")")
-            return found
+            return condition
         return self._comparison(depth)
 
     def _comparison(self, depth: int) -> Filter:
@@ -360,7 +365,7 @@ class _Parser:
         self.take()
         outer = self._find
         self._find = lambda part: _part_of(attribute, part)
-        found = self.either(depth + 1)
+        condition = self.either(depth + 1)
         self._find = outer
         self._close("]")
         if self.next is not None and self.next[0] == "part":
@@ -368,15 +373,15 @@ class _Parser:
             path = _part_of(attribute, self.take()[1][1:])
             if path is None:
                 raise UnknownAttribute(attribute.name)
-            found = And((found, self._compare(path)))
-        return Element(attribute, found)
+            condition = And((condition, self._compare(path)))
+        return Element(attribute, condition)
 
     def _literal(self, path: tuple[Attribute, ...], operator: str) -> Literal:
         kind, text = self.take()
         value: Literal
         if kind == "text":
             value = cast("str", json.loads(text))
-            if "\0" in value or any("\ud800" <= each <= "\udfff" for each in value):
+            if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
                 self.wrong("a text contains U+0000 or half a surrogate pair")
         elif kind == "number":
             value = float(text) if "." in text else int(text)
@@ -404,12 +409,12 @@ class _Parser:
     def _advance(self) -> None:
         self.next = None
         while self._at < len(self._text):
-            found = _TOKEN.match(self._text, self._at)
-            if found is None:
+            match = _TOKEN.match(self._text, self._at)
+            if match is None:
                 self.wrong()
-            self._at = found.end()
-            if found.lastgroup != "space":
-                self.next = (found.lastgroup or "", found[0])
+            self._at = match.end()
+            if match.lastgroup != "space":
+                self.next = (match.lastgroup or "", match[0])
                 return
 
 
@@ -450,9 +455,9 @@ def read_changes(body: object, schema: Schema, left: LeftOut) -> Sequence[Change
     listed = cast("list[object]", operations)
     if len(listed) > MOST:
         refuse("invalidValue", f"one request takes at most {MOST} operations")
-    changes = [change for each in listed for change in _changes(each, schema, left)]
-    selections = [each.path.selection for each in changes if each.path.selection is not None]
-    if sum(1 for each in selections for _ in comparisons(each)) > PATCH_COMPARISONS:
+    changes = [change for operation in listed for change in _changes(operation, schema, left)]
+    selections = [change.path.selection for change in changes if change.path.selection is not None]
+    if sum(1 for selection in selections for _ in comparisons(selection)) > PATCH_COMPARISONS:
         refuse("tooMany", f"the paths of one request have at most {PATCH_COMPARISONS} comparisons")
     return changes
 
@@ -479,15 +484,15 @@ def _changes(operation: object, schema: Schema, left: LeftOut) -> Iterator[Chang
         return
     if not isinstance(path, str):
         refuse("invalidPath", "path must be text")
-    found = _path(path, schema, left)
-    if found is None:
+    parsed_path = _path(path, schema, left)
+    if parsed_path is None:
         return
-    if found.attribute.name == "id":
+    if parsed_path.attribute.name == "id":
         refuse("mutability", "id cannot be changed")
-    if found.is_read_only:
-        left.add(found.where)
+    if parsed_path.is_read_only:
+        left.add(parsed_path.where)
         return
-    yield from _change(operator, found, value, left)
+    yield from _change(operator, parsed_path, value, left)
 
 
 def _pathless(operator: str, value: object, schema: Schema, left: LeftOut) -> Iterator[Change]:
@@ -495,18 +500,18 @@ def _pathless(operator: str, value: object, schema: Schema, left: LeftOut) -> It
         refuse("noTarget", "remove needs a path")
     if not isinstance(value, dict):
         refuse("invalidValue", "an operation without a path needs an object as its value")
-    for name, each in schema.flat(cast("Resource", value)):
-        found = _path(name, schema, left)
+    for name, member in schema.flat(cast("Resource", value)):
+        path = _path(name, schema, left)
         # Okta sends the whole resource, with its id.
-        if found is not None and not found.is_read_only:
-            yield from _change(operator, found, each, left)
+        if path is not None and not path.is_read_only:
+            yield from _change(operator, path, member, left)
 
 
 def _path(text: str, schema: Schema, left: LeftOut) -> Path | None:
-    found = parse_path(text, schema)
-    if found is None and not schema.ignores(text.partition("[")[0]):
+    path = parse_path(text, schema)
+    if path is None and not schema.ignores(text.partition("[")[0]):
         left.add((shown_name(text),))
-    return found
+    return path
 
 
 def _change(operator: str, path: Path, value: object, left: LeftOut) -> Iterator[Change]:
@@ -551,8 +556,8 @@ def _set(holder: Resource, attribute: Attribute, change: Change, left: LeftOut) 
         holder[attribute.name] = {**before, **cast("Resource", value)}
     elif attribute.multiple and change.operator == "add":
         listed = cast("list[object]", holder.get(attribute.name) or [])
-        known = {(type(each), each) for each in listed}
-        more = [e for e in cast("list[object]", value) if (type(e), e) not in known]
+        typed_items = {(type(item), item) for item in listed}
+        more = [e for e in cast("list[object]", value) if (type(e), e) not in typed_items]
         if len(listed) + len(more) > attribute.most:
             left.add(change.path.where)
         holder[attribute.name] = [*listed, *more][: attribute.most]
@@ -565,13 +570,13 @@ def _apply_to_all(resource: Resource, change: Change, left: LeftOut) -> None:
     before = cast("list[Resource]", resource.get(attribute.name) or [])
     values = cast("list[Resource]", change.value or [])
     if change.operator == "remove":
-        gone = [each.get("value") for each in values]
-        kept = [each for each in before if gone and each.get("value") not in gone]
+        gone = [value.get("value") for value in values]
+        kept = [value for value in before if gone and value.get("value") not in gone]
         _put(resource, attribute, kept, left)
     elif change.operator == "replace":
         _put(resource, attribute, list(values), left)
     else:
-        more = [each for each in values if each not in before]
+        more = [value for value in values if value not in before]
         _put(resource, attribute, [*before, *more], left)
 
 
@@ -582,9 +587,9 @@ def _apply_to_each(resource: Resource, change: Change, left: LeftOut) -> None:
     values: list[Resource] = cast("list[Resource]", resource.get(attribute.name) or [])
     if not values and change.operator != "remove":
         values = [{}]
-    for each in values:
-        _set(each, part, change, left)
-    _put(resource, attribute, [each for each in values if each], left)
+    for value in values:
+        _set(value, part, change, left)
+    _put(resource, attribute, [value for value in values if value], left)
 
 
 def _apply_to_selected(
@@ -592,7 +597,7 @@ def _apply_to_selected(
 ) -> None:
     attribute, part = change.path.attribute, change.path.part
     values = cast("list[Resource]", resource.get(attribute.name) or [])
-    selected = [each for each in values if matches(selection, each)]
+    selected = [value for value in values if matches(selection, value)]
     if not selected and change.operator != "remove":
         made = _described(selection)
         if made is None:
@@ -600,25 +605,29 @@ def _apply_to_selected(
             return
         values, selected = [*values, made], [made]
     if change.operator == "remove" and part is None:
-        _put(resource, attribute, [each for each in values if each not in selected], left)
+        _put(resource, attribute, [value for value in values if value not in selected], left)
         return
-    for each in selected:
+    for value in selected:
         if part is not None:
-            _set(each, part, change, left)
+            _set(value, part, change, left)
         else:
-            each.update(cast("Resource", change.value or {}))
+            value.update(cast("Resource", change.value or {}))
     _put(resource, attribute, values, left)
 
 
 def _described(selection: Filter) -> Resource | None:
     """Return the value that a selection such as `type eq "work"` describes; None if it does not."""
     parts = selection.parts if isinstance(selection, And) else (selection,)
-    found: Resource = {}
-    for each in parts:
-        if not isinstance(each, Compare) or each.operator != "eq" or each.value is None:
+    value: Resource = {}
+    for condition in parts:
+        if (
+            not isinstance(condition, Compare)
+            or condition.operator != "eq"
+            or condition.value is None
+        ):
             return None
-        found[each.path[-1].name] = each.value
-    return found
+        value[condition.path[-1].name] = condition.value
+    return value
 
 
 def _put(
@@ -628,10 +637,10 @@ def _put(
         resource.pop(attribute.name, None)
         return
     primaries = [e for e in value if isinstance(e, dict) and e.get("primary") is True]
-    for each in primaries[:-1]:
+    for primary in primaries[:-1]:
         # The last value marked as primary is the primary one (RFC 7644 section 3.5.2).
-        each["primary"] = False
+        primary["primary"] = False
     if isinstance(value, list) and len(value) > _MOST_VALUES:
         left.add((attribute.name,))
-        value = sorted(value, key=lambda each: each.get("primary") is not True)[:_MOST_VALUES]
+        value = sorted(value, key=lambda item: item.get("primary") is not True)[:_MOST_VALUES]
     resource[attribute.name] = value

@@ -65,31 +65,33 @@ class Groups(Struct, frozen=True):
     def one(self, tx: Transaction, caller: Caller, id: str, view: View) -> Resource | None:
         """Return a group with its members, and with what the caller's directory stored of it."""
         del view
-        found = _rows(tx, caller).find(id)
-        return None if found is None else self._shown(tx, caller, found, MOST_MEMBERS)[0]
+        scim_group = _rows(tx, caller).find(id)
+        return None if scim_group is None else self._shown(tx, caller, scim_group, MOST_MEMBERS)[0]
 
     def some(
         self, tx: Transaction, caller: Caller, view: View, ids: Sequence[str]
     ) -> Sequence[Resource]:
         """Return those of these groups that exist, with at most 1,000 members in all."""
-        rows = [_rows(tx, caller).find(each) for each in ids]
-        return self._all(tx, caller, view, [each for each in rows if each is not None])
+        rows = [_rows(tx, caller).find(group_id) for group_id in ids]
+        return self._all(
+            tx, caller, view, [scim_group for scim_group in rows if scim_group is not None]
+        )
 
     def page(
         self, tx: Transaction, caller: Caller, view: View, offset: int, limit: int, *, back: bool
     ) -> Sequence[Resource]:
         """Return some groups by id, with at most 1,000 members in all."""
         rows = _rows(tx, caller)
-        found = rows.page(offset, limit, back=back)
-        return self._all(tx, caller, view, found)
+        listed_groups = rows.page(offset, limit, back=back)
+        return self._all(tx, caller, view, listed_groups)
 
     def _all(
-        self, tx: Transaction, caller: Caller, view: View, found: Sequence[ScimGroup]
+        self, tx: Transaction, caller: Caller, view: View, listed_groups: Sequence[ScimGroup]
     ) -> Sequence[Resource]:
         room = MOST_MEMBERS if view.shows("members") else 0
         shown: list[Resource] = []
-        for each in found:
-            resource, used = self._shown(tx, caller, each, room)
+        for scim_group in listed_groups:
+            resource, used = self._shown(tx, caller, scim_group, room)
             room -= used
             shown.append(resource)
         return shown
@@ -104,26 +106,37 @@ class Groups(Struct, frozen=True):
         if resource.name == "id":
             return [text]
         if resource.name == "externalId":
-            found = [rows.external(text)]
+            ids = [rows.external(text)]
         elif resource.name == "displayName":
             group = tx.groups.find(text)
-            found = [rows.named(text), group.id if group else None]
+            ids = [rows.named(text), group.id if group else None]
         else:
             uid = uid_of(text)
-            found = [each.id for each in tx.groups.direct(uid)] if uid is not None else []
-        return [each for each in found if each is not None]
+            ids = (
+                [direct_group.id for direct_group in tx.groups.direct(uid)]
+                if uid is not None
+                else []
+            )
+        return [group_id for group_id in ids if group_id is not None]
 
     def filtering(self, tx: Transaction, condition: Filter) -> Callable[[Resource], bool]:
         """Return whether the filter holds for a group.
 
         Of the members only those that it names are looked up, once for all groups.
         """
-        members = [each for each in comparisons(condition) if each.path[0].name == "members"]
-        if any(each.operator != "eq" or each.name != "members.value" for each in members):
+        members = [
+            comparison
+            for comparison in comparisons(condition)
+            if comparison.path[0].name == "members"
+        ]
+        if any(
+            comparison.operator != "eq" or comparison.name != "members.value"
+            for comparison in members
+        ):
             refuse("invalidFilter", "members are compared with eq alone")
         of = {
-            text: {each.id for each in tx.groups.direct(uid)}
-            for text in {str(each.value) for each in members}
+            text: {group.id for group in tx.groups.direct(uid)}
+            for text in {str(comparison.value) for comparison in members}
             if (uid := uid_of(text)) is not None
         }
 
@@ -155,11 +168,11 @@ class Groups(Struct, frozen=True):
             members, left = _Members(exact=True, adds=set(adds)), set(unread)
             before = _rows(tx, request.caller).find(id)
             renames = before is not None and _shown_name(before) != resource.get("displayName")
-            found = self._held(tx, request, id, members, renames=renames)
-            after = restored(resource, _described(found), left)
-            group = self._rename(tx, request.caller, found, after, held=renames)
+            scim_group = self._held(tx, request, id, members, renames=renames)
+            after = restored(resource, _described(scim_group), left)
+            group = self._rename(tx, request.caller, scim_group, after, held=renames)
             members.write(tx, request.caller, group, left)
-            self._name(tx, request.caller, replace(found, group=group), after, left)
+            self._name(tx, request.caller, replace(scim_group, group=group), after, left)
 
         return replace_group
 
@@ -178,15 +191,15 @@ class Groups(Struct, frozen=True):
 
         def patch_group(tx: Transaction, id: str) -> None:
             members, left = noted.copy(), set(unread)
-            found = self._held(tx, request, id, members, renames=renames)
-            before, group = _described(found), found.group
+            scim_group = self._held(tx, request, id, members, renames=renames)
+            before, group = _described(scim_group), scim_group.group
             after = apply(before, others, left)
-            stays = still_left_out(found.left_out, touched)
+            stays = still_left_out(scim_group.left_out, touched)
             if after != before:
-                group = self._rename(tx, request.caller, found, after, held=renames)
+                group = self._rename(tx, request.caller, scim_group, after, held=renames)
             members.write(tx, request.caller, group, left)
-            if after != before or left or stays != found.left_out:
-                self._name(tx, request.caller, replace(found, group=group), after, left, stays)
+            if after != before or left or stays != scim_group.left_out:
+                self._name(tx, request.caller, replace(scim_group, group=group), after, left, stays)
 
         return patch_group
 
@@ -234,31 +247,37 @@ class Groups(Struct, frozen=True):
             # First: apps are judged by the group's name.
             tx.clients.hold_all()
         require(tx, caller.actor, Permission.USERS)
-        found = _rows(tx, caller).find(id)
-        if found is None:
+        scim_group = _rows(tx, caller).find(id)
+        if scim_group is None:
             raise not_found()
-        members.hold(tx, found.group)
-        found = _rows(tx, caller).find(id) if tx.groups.hold(found.group) else None
-        if found is None:
+        members.hold(tx, scim_group.group)
+        scim_group = _rows(tx, caller).find(id) if tx.groups.hold(scim_group.group) else None
+        if scim_group is None:
             raise not_found()
         if request.preconditions.match is not None or request.preconditions.none_match is not None:
-            meta = cast("Resource", self._shown(tx, caller, found, MOST_MEMBERS)[0]["meta"])
+            meta = cast("Resource", self._shown(tx, caller, scim_group, MOST_MEMBERS)[0]["meta"])
             request.preconditions.check(str(meta["version"]))
-        return found
+        return scim_group
 
     def _rename(
-        self, tx: Transaction, caller: Caller, found: ScimGroup, resource: Resource, *, held: bool
+        self,
+        tx: Transaction,
+        caller: Caller,
+        scim_group: ScimGroup,
+        resource: Resource,
+        *,
+        held: bool,
     ) -> Group:
         """Give the group the name of a changed displayName. `held` is whether its lock is taken."""
         display = short_text(resource, "displayName")
-        if display == _shown_name(found):
-            return found.group
+        if display == _shown_name(scim_group):
+            return scim_group.group
         if not held:
             conflict("the group was changed meanwhile; send the request again")
-        _require_free(tx, caller, display, but=found.group)
+        _require_free(tx, caller, display, but=scim_group.group)
         for name in group_names(display):
-            after = replace(found.group, name=name)
-            changed = groups.change(tx, found.group, after, caller.now, channel="scim")
+            after = replace(scim_group.group, name=name)
+            changed = groups.change(tx, scim_group.group, after, caller.now, channel="scim")
             if isinstance(changed, Group):
                 return changed
         return conflict(f"no name is free for the group {display}")
@@ -267,45 +286,52 @@ class Groups(Struct, frozen=True):
         self,
         tx: Transaction,
         caller: Caller,
-        found: ScimGroup,
+        scim_group: ScimGroup,
         resource: Resource,
         left: LeftOut,
         stays: str = "",
     ) -> None:
         """Store the directory's names of the group, and the names of what was left out."""
-        rows, group = _rows(tx, caller), found.group
-        name, external = short_text(resource, "displayName"), external_id(resource, found, left)
+        rows, group = _rows(tx, caller), scim_group.group
+        name, external = (
+            short_text(resource, "displayName"),
+            external_id(resource, scim_group, left),
+        )
 
         def write(external: str) -> bool:
             return rows.name(group.id, name, external, left_out=left_out_text(left, stays))
 
         if not write(external):
-            is_new = not found.display_name
+            is_new = not scim_group.display_name
             left.add(("externalId",))
-            if is_new or not write(found.external_id):
+            if is_new or not write(scim_group.external_id):
                 conflict("another group has this displayName or externalId")
         text = left_out_text(left, stays)
-        if left and text != found.left_out:
+        if left and text != scim_group.left_out:
             names = tuple(text.split(", "))
             event = ScimValuesIgnored(caller.actor.credential_id, names, group=group.name)
             tx.events.add(event, caller.now)
 
     def _shown(
-        self, tx: Transaction, caller: Caller, found: ScimGroup, room: int
+        self, tx: Transaction, caller: Caller, scim_group: ScimGroup, room: int
     ) -> tuple[Resource, int]:
         """Return the group, with its members if they are at most `room`, and how many."""
-        group = found.group
-        resource: Resource = {"schemas": [self.schema.urn], "id": group.id, **_described(found)}
+        group = scim_group.group
+        resource: Resource = {
+            "schemas": [self.schema.urn],
+            "id": group.id,
+            **_described(scim_group),
+        }
         size = tx.groups.size(group, room + 1)
         listed = tx.groups.members(group, 0, room) if 0 < size <= room else ()
         if listed:
             resource["members"] = [
                 {
-                    "value": str(each.uid),
-                    "$ref": f"{caller.base}/Users/{each.uid}",
+                    "value": str(member.uid),
+                    "$ref": f"{caller.base}/Users/{member.uid}",
                     "type": "User",
                 }
-                for each in listed
+                for member in listed
             ]
         location = f"{caller.base}/Groups/{group.id}"
         shown = with_meta(resource, "Group", location, group.created_at, None)
@@ -358,7 +384,7 @@ class _Members(Struct):
                     " removing members",
                 )
             listed = tx.groups.members(group, 0, MOST_MEMBERS)
-            self.removes = {Uid(each.uid) for each in listed} - self.adds
+            self.removes = {Uid(member.uid) for member in listed} - self.adds
         for uid in sorted(self.adds | self.removes):
             tx.users.hold_alone(uid)
 
@@ -416,34 +442,36 @@ def _rows(tx: Transaction, caller: Caller) -> ScimGroups:
     return scim_groups(tx, caller.actor.credential_id)
 
 
-def _described(found: ScimGroup) -> Resource:
-    resource: Resource = {"displayName": _shown_name(found)}
-    return {**resource, "externalId": found.external_id} if found.external_id else resource
+def _described(scim_group: ScimGroup) -> Resource:
+    resource: Resource = {"displayName": _shown_name(scim_group)}
+    return (
+        {**resource, "externalId": scim_group.external_id} if scim_group.external_id else resource
+    )
 
 
-def _shown_name(found: ScimGroup) -> str:
-    return found.display_name or found.group.name
+def _shown_name(scim_group: ScimGroup) -> str:
+    return scim_group.display_name or scim_group.group.name
 
 
 def _uids(members: object, left: LeftOut) -> Sequence[Uid]:
     """Return the members that are users."""
-    found: list[Uid] = []
-    for each in cast("list[Resource]", members or []):
-        uid = uid_of(str(each.get("value", "")))
-        if uid is None or str(each.get("type", "User")).lower() != "user":
+    uids: list[Uid] = []
+    for member in cast("list[Resource]", members or []):
+        uid = uid_of(str(member.get("value", "")))
+        if uid is None or str(member.get("type", "User")).lower() != "user":
             left.add(("members",))
         else:
-            found.append(uid)
-    return found
+            uids.append(uid)
+    return uids
 
 
 def _selected(selection: Filter) -> Sequence[Uid]:
     """Return the users that the filter of a path selects, such as `value eq "7"`."""
     if isinstance(selection, Or):
         return [uid for part in selection.parts for uid in _selected(part)]
-    found = candidates(selection, frozenset({"value"}))
-    if found is None:
+    equalities = candidates(selection, frozenset({"value"}))
+    if equalities is None:
         refuse("invalidFilter", 'members are selected by their value: members[value eq "…"]')
-    named = [{"value": str(each.value), "type": "User"} for each in found]
-    selected = [each["value"] for each in named if matches(selection, cast("Resource", each))]
+    named = [{"value": str(equality.value), "type": "User"} for equality in equalities]
+    selected = [member["value"] for member in named if matches(selection, cast("Resource", member))]
     return [uid for uid in map(uid_of, selected) if uid is not None]

@@ -64,37 +64,41 @@ class View(Struct, frozen=True):
     def shows(self, name: str, *, is_requested: bool = False) -> bool:
         """Return whether an attribute is returned; `asked` if it is returned only on request."""
         if self.only or is_requested:
-            return any(each[0] == name for each in self.only)
+            return any(path[0] == name for path in self.only)
         return (name,) not in self.without
 
     def selected(self, resource: Resource) -> Resource:
         """Return the resource with the selected attributes."""
-        found: Resource = {}
+        attributes: Resource = {}
         for name, value in resource.items():
             if name in {"schemas", "id"}:
-                found[name] = value
+                attributes[name] = value
             elif not self.only and (name,) not in self.without:
-                found[name] = self._parts(name, value, self.without, keep=False)
+                attributes[name] = self._parts(name, value, self.without, keep=False)
             elif (name,) in self.only:
-                found[name] = value
-            elif any(each[0] == name for each in self.only):
-                found[name] = self._parts(name, value, self.only, keep=True)
-        return found
+                attributes[name] = value
+            elif any(path[0] == name for path in self.only):
+                attributes[name] = self._parts(name, value, self.only, keep=True)
+        return attributes
 
     @staticmethod
     def _parts(
         name: str, value: object, named: frozenset[tuple[str, ...]], *, keep: bool
     ) -> object:
-        if not any(each[0] == name for each in named):
+        if not any(path[0] == name for path in named):
             return value
         if isinstance(value, list):
             return [
-                View._parts(name, each, named, keep=keep) for each in cast("list[object]", value)
+                View._parts(name, item, named, keep=keep) for item in cast("list[object]", value)
             ]
         if not isinstance(value, dict):
             return value
         parts = cast("Resource", value)
-        return {part: each for part, each in parts.items() if ((name, part) in named) is keep}
+        return {
+            part: part_value
+            for part, part_value in parts.items()
+            if ((name, part) in named) is keep
+        }
 
 
 class Search(Struct, frozen=True):
@@ -216,8 +220,8 @@ def read_search(members: Mapping[str, object], schema: Schema) -> Search:
     text, by, order = members.get("filter"), members.get("sortby", "id"), members.get("sortorder")
     if text is not None and not isinstance(text, str):
         refuse("invalidFilter", "filter must be text")
-    found = schema.find(by) if isinstance(by, str) else None
-    if not found or found[-1].name != "id":
+    path = schema.find(by) if isinstance(by, str) else None
+    if not path or path[-1].name != "id":
         refuse("invalidValue", "sortBy must be id: other attributes have no order here")
     if order not in (None, "ascending", "descending"):
         refuse("invalidValue", "sortOrder must be ascending or descending")
@@ -252,10 +256,10 @@ def _attributes(value: object, schema: Schema) -> frozenset[tuple[str, ...]]:
     if not isinstance(names, list):
         refuse("invalidValue", "attributes must be names")
     listed = cast("list[object]", names)
-    if len(listed) > _MOST_NAMES or not all(isinstance(each, str) for each in listed):
+    if len(listed) > _MOST_NAMES or not all(isinstance(name, str) for name in listed):
         refuse("invalidValue", f"at most {_MOST_NAMES} attributes can be named")
-    found = [schema.find(str(each).strip(" ")) for each in listed]
-    return frozenset(tuple(each.name for each in path) for path in found if path)
+    paths = [schema.find(str(name).strip(" ")) for name in listed]
+    return frozenset(tuple(attribute.name for attribute in path) for path in paths if path)
 
 
 def _whole(members: Mapping[str, object], name: str, default: int) -> int:

@@ -39,14 +39,16 @@ async def search(kind: Kind, request: ScimRequest, search: Search) -> Answer:
 
     def find_page(tx: Transaction) -> Answer:
         if search.filter is not None:
-            found = _filtered(tx, kind, request, search.filter)
+            resources = _filtered(tx, kind, request, search.filter)
             if search.descending:
-                found.reverse()
-            shown = found[search.start - 1 :][: search.count]
-            return listed([view.selected(each) for each in shown], len(found), search.start)
+                resources.reverse()
+            shown = resources[search.start - 1 :][: search.count]
+            return listed(
+                [view.selected(resource) for resource in shown], len(resources), search.start
+            )
         total, offset = kind.count(tx, caller), search.start - 1
         page = kind.page(tx, caller, view, offset, search.count, back=search.descending)
-        return listed([view.selected(each) for each in page], total, search.start)
+        return listed([view.selected(resource) for resource in page], total, search.start)
 
     return await caller.services.store.scan(find_page)
 
@@ -57,10 +59,10 @@ async def read(kind: Kind, request: ScimRequest, id: str) -> Answer:
     def read_resource(tx: Transaction) -> Resource | None:
         return kind.one(tx, request.caller, id, request.view)
 
-    found = await request.caller.services.store.read(read_resource)
-    if found is None:
+    resource = await request.caller.services.store.read(read_resource)
+    if resource is None:
         raise not_found()
-    return _answer(200, found, request.view)
+    return _answer(200, resource, request.view)
 
 
 async def create(kind: Kind, request: ScimRequest) -> Answer:
@@ -114,18 +116,22 @@ def _filtered(
     if equalities is None:
         names = ", ".join(sorted(kind.indexed))
         refuse("invalidFilter", f"a filter needs an equality with one of: {names}")
-    ids = {one for each in equalities for one in kind.candidates(tx, request.caller, each)}
+    ids = {one for equality in equalities for one in kind.candidates(tx, request.caller, equality)}
     if len(ids) > _MOST_FOUND:
         refuse("tooMany", f"more than {_MOST_FOUND} resources have the values of the filter")
     fits = kind.filtering(tx, condition)
-    return [each for each in kind.some(tx, request.caller, request.view, sorted(ids)) if fits(each)]
+    return [
+        resource
+        for resource in kind.some(tx, request.caller, request.view, sorted(ids))
+        if fits(resource)
+    ]
 
 
 def _now(tx: Transaction, kind: Kind, request: ScimRequest, id: str) -> Resource:
-    found = kind.one(tx, request.caller, id, request.view)
-    if found is None:
+    resource = kind.one(tx, request.caller, id, request.view)
+    if resource is None:
         raise not_found()
-    return found
+    return resource
 
 
 def _answer(status: int, resource: Resource, view: View) -> Answer:
@@ -184,27 +190,31 @@ def in_order(operations: Sequence[Operation]) -> Iterator[Operation]:
     If all that are left wait for one another, the first of them is next. Each reference is looked
     at once.
     """
-    named = {each.bulk_id: at for at, each in enumerate(operations) if each.bulk_id}
+    named = {
+        bulk_operation.bulk_id: at
+        for at, bulk_operation in enumerate(operations)
+        if bulk_operation.bulk_id
+    }
     waits: dict[int, int] = {}
     wanted_by: dict[int, list[int]] = {}
     for at, operation in enumerate(operations):
         needed = [named[name] for name in operation.references if name in named]
         waits[at] = len(needed)
-        for each in needed:
-            wanted_by.setdefault(each, []).append(at)
+        for position in needed:
+            wanted_by.setdefault(position, []).append(at)
     ready = [at for at, count in waits.items() if not count]
     left = iter(range(len(operations)))
     while waits:
         while ready and ready[0] not in waits:
             heappop(ready)
-        at = heappop(ready) if ready else next(each for each in left if each in waits)
+        at = heappop(ready) if ready else next(position for position in left if position in waits)
         del waits[at]
         yield operations[at]
-        for each in wanted_by.get(at, ()):
-            if each in waits:
-                waits[each] -= 1
-                if not waits[each]:
-                    heappush(ready, each)
+        for position in wanted_by.get(at, ()):
+            if position in waits:
+                waits[position] -= 1
+                if not waits[position]:
+                    heappush(ready, position)
 
 
 async def _one(
@@ -249,8 +259,8 @@ def _read(body: object) -> tuple[Sequence[Operation], int]:
         refuse("invalidSyntax", f"schemas must hold {_MESSAGES}BulkRequest")
     if not isinstance(listed, list) or not listed:
         refuse("invalidSyntax", "Operations must be a list of at least one operation")
-    found = cast("list[object]", listed)
-    if len(found) > MOST_OPERATIONS:
+    raw_operations = cast("list[object]", listed)
+    if len(raw_operations) > MOST_OPERATIONS:
         raise Refused.because(
             ErrorCode.CONTENT_TOO_LARGE,
             f"a bulk request takes at most {MOST_OPERATIONS} operations",
@@ -259,8 +269,8 @@ def _read(body: object) -> tuple[Sequence[Operation], int]:
     most = members.get("failonerrors", 0)
     if not isinstance(most, int) or isinstance(most, bool) or most < 0:
         refuse("invalidValue", "failOnErrors must be a whole number")
-    operations = [_operation(each) for each in found]
-    named = [each.bulk_id for each in operations if each.bulk_id]
+    operations = [_operation(raw_operation) for raw_operation in raw_operations]
+    named = [operation.bulk_id for operation in operations if operation.bulk_id]
     if len(set(named)) != len(named):
         refuse("invalidValue", "a bulkId is used twice")
     return operations, most
@@ -271,7 +281,7 @@ def _operation(member: object) -> Operation:
         refuse("invalidSyntax", "an operation must be an object")
     of = {name.lower(): value for name, value in cast("Resource", member).items()}
     texts = [of.get(name, "") for name in ("method", "path", "bulkid", "version")]
-    method, path, bulk_id, version = (each if isinstance(each, str) else "\0" for each in texts)
+    method, path, bulk_id, version = (text if isinstance(text, str) else "\0" for text in texts)
     if "\0" in {method, path, bulk_id, version} or method.upper() not in _METHODS:
         refuse("invalidSyntax", "an operation needs method and path, and bulkId as text")
     if not path.startswith("/") or len(bulk_id) > 200:  # noqa: PLR2004 - as long as other names
@@ -287,23 +297,23 @@ def references(value: object) -> Iterator[str]:
     """Yield the bulk ids that the texts of a value refer to; each text is looked at once."""
     stack = [value]
     while stack:
-        each = stack.pop()
-        if isinstance(each, str):
-            if each.startswith(_REFERENCE):
-                yield each.removeprefix(_REFERENCE)
-        elif isinstance(each, dict):
-            stack.extend(cast("Resource", each).values())
-        elif isinstance(each, list | tuple):
-            stack.extend(cast("Sequence[object]", each))
+        item = stack.pop()
+        if isinstance(item, str):
+            if item.startswith(_REFERENCE):
+                yield item.removeprefix(_REFERENCE)
+        elif isinstance(item, dict):
+            stack.extend(cast("Resource", item).values())
+        elif isinstance(item, list | tuple):
+            stack.extend(cast("Sequence[object]", item))
 
 
 def _replaced(value: object, ids: dict[str, str]) -> object:
     if isinstance(value, str):
         return _resolved(value, ids)
     if isinstance(value, dict):
-        return {name: _replaced(each, ids) for name, each in cast("Resource", value).items()}
+        return {name: _replaced(member, ids) for name, member in cast("Resource", value).items()}
     if isinstance(value, list):
-        return [_replaced(each, ids) for each in cast("list[object]", value)]
+        return [_replaced(item, ids) for item in cast("list[object]", value)]
     return value
 
 

@@ -54,7 +54,7 @@ def routes(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, .
         return ()
     refuse = ScimErrors(decisions)
     scim = _Scim(services, Buckets(settings.requests_per_minute, minutes(1)))
-    found = [
+    scim_routes = [
         Route(f"{PREFIX}/Bulk", {"POST": scim.at(scim.bulk)}, refuse, Body.JSON),
         *(
             Route(f"{PREFIX}/{path}", {"GET": scim.at(work)}, refuse)
@@ -68,17 +68,17 @@ def routes(services: Services, decisions: ClientDecisionQueue) -> tuple[Route, .
             for method in ("GET", "PUT", "PATCH", "DELETE")
         }
         several = {"GET": scim.at(scim.search(plural)), "POST": scim.at(scim.one(plural, "POST"))}
-        found += [
+        scim_routes += [
             Route(path, several, refuse, Body.JSON),
             Route(f"{path}/.search", {"POST": scim.at(scim.search(plural))}, refuse, Body.JSON),
             Route(f"{path}/{{id}}", one, refuse, Body.JSON),
         ]
-    typed = _Typed(Paths([(route.path, route) for route in found]), scim.at(_nothing))
+    typed = _Typed(Paths([(route.path, route) for route in scim_routes]), scim.at(_nothing))
     elsewhere: dict[str, Endpoint] = {}
-    for route in found:
+    for route in scim_routes:
         elsewhere |= dict.fromkeys(route.methods, typed.answer)
     return (
-        *found,
+        *scim_routes,
         *(Route(f"{base}/{{+rest}}", elsewhere, refuse, Body.JSON) for base in _BASES),
     )
 
@@ -166,10 +166,10 @@ class _Scim(Struct, frozen=True):
 
         async def perform(method: str, plural: str, id: str, request: ScimRequest) -> Answer:
             self._limit(caller)
-            found = _kinds(caller).get(plural)
-            if found is None:
+            kind = _kinds(caller).get(plural)
+            if kind is None:
                 raise not_found()
-            return await resources.perform(found, method, id, request)
+            return await resources.perform(kind, method, id, request)
 
         return await resources.run_bulk(ScimRequest(caller, body=read_json(request.body)), perform)
 
@@ -201,15 +201,16 @@ class _Scim(Struct, frozen=True):
     async def _caller(self, request: Request) -> Caller:
         text = request.bearer_token
         store, key, now = self.services.store, self.services.fingerprints, request.at
-        found, declared = await store.read(
+        credential, declared = await store.read(
             lambda tx: (authenticate(tx, key, text, now), tx.attributes())
         )
-        if found is None:
+        if credential is None:
             raise Refused(NO_TOKEN)
-        actor = Provisioner(found.id)
-        if found.last_used_at is None or found.last_used_at + _NOTED_EVERY <= now:
+        actor = Provisioner(credential.id)
+        if credential.last_used_at is None or credential.last_used_at + _NOTED_EVERY <= now:
             await store.write(
-                lambda tx: ScimCredentials.of(tx).note_use(found.id, now), done_by=actor.done_by
+                lambda tx: ScimCredentials.of(tx).note_use(credential.id, now),
+                done_by=actor.done_by,
             )
         return Caller(self.services, actor, now, self.base, user_schema(declared))
 
@@ -287,8 +288,8 @@ def _list(make: Callable[[Caller], Mapping[str, Resource]]) -> _Work:
         if "filter" in query_of(request):
             # RFC 7644 section 4: refused, so that the list is not taken for a filtered one.
             raise Refused.because(ErrorCode.FORBIDDEN, "this list takes no filter", "scim.filtered")
-        found = list(make(caller).values())
-        return listed(found, len(found), 1)
+        documents = list(make(caller).values())
+        return listed(documents, len(documents), 1)
 
     return list_all
 

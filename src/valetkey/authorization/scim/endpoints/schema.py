@@ -77,7 +77,7 @@ class Attribute(Struct, frozen=True):
             "uniqueness": "server" if self.unique else "none",
         }
         if self.parts:
-            resource["subAttributes"] = [each.document() for each in self.parts]
+            resource["subAttributes"] = [sub_attribute.document() for sub_attribute in self.parts]
         if self.canonical:
             resource["canonicalValues"] = list(self.canonical)
         if self.references:
@@ -150,7 +150,7 @@ class Schema(Struct, frozen=True):
         """
         if not isinstance(body, dict):
             refuse("invalidSyntax", "the resource must be a JSON object")
-        found: Resource = {}
+        resource: Resource = {}
         seen = LeftOut()
         for name, value in self.flat(cast("Resource", body)):
             path = self.find(name)
@@ -158,18 +158,18 @@ class Schema(Struct, frozen=True):
                 if path is not None or not self.ignores(name):
                     left.add((shown_name(name),))
                 continue
-            if any(each.read_only for each in path):
+            if any(attribute.read_only for attribute in path):
                 continue
-            where = tuple(each.name for each in path)
+            where = tuple(attribute.name for attribute in path)
             if where in seen:
                 refuse("invalidSyntax", f"{'.'.join(where)} appears twice")
             seen.add(where)
             read = read_value(path[len(path) - 1], value, left, where[:-1])
             if read is not None and len(path) > 1:
-                cast("Resource", found.setdefault(where[0], {}))[where[1]] = read
+                cast("Resource", resource.setdefault(where[0], {}))[where[1]] = read
             elif read is not None:
-                found[where[0]] = read
-        return found
+                resource[where[0]] = read
+        return resource
 
     def flat(self, body: Resource) -> Iterator[tuple[str, object]]:
         """Yield the members of a resource, also those below the URN of the schema itself."""
@@ -190,14 +190,14 @@ class Schema(Struct, frozen=True):
             "id": urn,
             "name": self.name if own else f"{self.name}Extension",
             "description": self.description if own else "Attributes that this server declares.",
-            "attributes": [each.document() for each in attributes],
+            "attributes": [attribute.document() for attribute in attributes],
             "meta": {"resourceType": "Schema", "location": location},
         }
 
 
 def user_schema(declared: Sequence[Declared]) -> Schema:
     """Return the schema of users with the declared attributes that SCIM can express."""
-    parts = [each for each in map(_extended, declared) if each is not None]
+    parts = [part for part in map(_extended, declared) if part is not None]
     return replace(USER, extensions={EXTENSION: parts}) if parts else USER
 
 
@@ -249,9 +249,9 @@ def read_value(
             refuse("invalidValue", f"{attribute.name} takes at most {attribute.most} values")
         left.add(path)
         # The primary value is the one that counts.
-        values = sorted(values, key=lambda each: not _is_primary(each))[: attribute.most]
-    found = [_read_one(attribute, each, left, path) for each in values]
-    return [each for each in found if each is not None] or None
+        values = sorted(values, key=lambda item: not _is_primary(item))[: attribute.most]
+    items = [_read_one(attribute, item, left, path) for item in values]
+    return [item for item in items if item is not None] or None
 
 
 def _read_one(attribute: Attribute, value: object, left: LeftOut, path: tuple[str, ...]) -> object:
@@ -261,9 +261,9 @@ def _read_one(attribute: Attribute, value: object, left: LeftOut, path: tuple[st
         if isinstance(value, dict):
             return _read_parts(attribute.parts, cast("Resource", value), left, path) or None
     elif attribute.type == "boolean":
-        known = _boolean(attribute.name, value)
-        if known is not None:
-            return known
+        boolean = _boolean(attribute.name, value)
+        if boolean is not None:
+            return boolean
     elif attribute.type in {"integer", "decimal"}:
         allowed = int if attribute.type == "integer" else (int, float)
         if isinstance(value, allowed) and not isinstance(value, bool):
@@ -285,7 +285,7 @@ def _boolean(name: str, value: object) -> bool | None:
             inside = cast("list[object]", value)
         else:
             members = cast("Resource", value).items()
-            inside = [each for part, each in members if part.lower() in {"value", name.lower()}]
+            inside = [member for part, member in members if part.lower() in {"value", name.lower()}]
         if len(inside) != 1:
             return None
         value = inside[0]
@@ -301,17 +301,17 @@ def _is_primary(value: object) -> bool:
 def _read_parts(
     parts: Sequence[Attribute], resource: Resource, left: LeftOut, path: tuple[str, ...]
 ) -> Resource:
-    found: Resource = {}
+    values: Resource = {}
     for name, value in resource.items():
         attribute = _named(parts, name)
         if attribute is None or attribute.read_only:
             continue
-        if attribute.name in found:
+        if attribute.name in values:
             refuse("invalidSyntax", f"{'.'.join(path)}.{attribute.name} appears twice")
         read = read_value(attribute, value, left, path)
         if read is not None:
-            found[attribute.name] = read
-    return found
+            values[attribute.name] = read
+    return values
 
 
 def _extended(declared: Declared) -> Attribute | None:
@@ -330,7 +330,7 @@ def _extended(declared: Declared) -> Attribute | None:
 
 def _named(attributes: Sequence[Attribute], name: str) -> Attribute | None:
     lower = name.lower()
-    return next((each for each in attributes if each.name.lower() == lower), None)
+    return next((attribute for attribute in attributes if attribute.name.lower() == lower), None)
 
 
 def _several(name: str, description: str, *parts: Attribute, required: bool = False) -> Attribute:
@@ -492,20 +492,24 @@ def restored(resource: Resource, before: Resource, left: LeftOut) -> Resource:
         old = before.get(name)
         if isinstance(old, dict) and part:
             inside = cast("Resource", after.get(name, {}))
-            stays = {each: value for each, value in cast("Resource", old).items() if each in part}
+            stays = {
+                part_name: value
+                for part_name, value in cast("Resource", old).items()
+                if part_name in part
+            }
             after[name] = {**stays, **inside}
         elif old is not None and name not in after:
             after[name] = old
     return after
 
 
-def external_id(resource: Resource, found: ScimUser | ScimGroup, left: LeftOut) -> str:
+def external_id(resource: Resource, stored_resource: ScimUser | ScimGroup, left: LeftOut) -> str:
     """Return the `externalId`; the one before if it cannot be kept."""
     text = str(resource.get("externalId", ""))
     if is_short(text):
         return text
     left.add(("externalId",))
-    return found.external_id
+    return stored_resource.external_id
 
 
 def _names(text: str) -> list[str]:

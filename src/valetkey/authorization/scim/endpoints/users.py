@@ -93,23 +93,23 @@ class Users(Struct, frozen=True):
     def one(self, tx: Transaction, caller: Caller, id: str, view: View) -> Resource | None:
         """Return a user with what the caller's directory stored of it."""
         uid = uid_of(id)
-        found = None if uid is None else _rows(tx, caller).find(uid)
-        return None if found is None else self._shown(tx, caller, found, view)
+        scim_user = None if uid is None else _rows(tx, caller).find(uid)
+        return None if scim_user is None else self._shown(tx, caller, scim_user, view)
 
     def some(
         self, tx: Transaction, caller: Caller, view: View, ids: Sequence[str]
     ) -> Sequence[Resource]:
         """Return those of these users that exist."""
-        found = [self.one(tx, caller, each, view) for each in ids]
-        return [each for each in found if each is not None]
+        resources = [self.one(tx, caller, user_id, view) for user_id in ids]
+        return [resource for resource in resources if resource is not None]
 
     def page(
         self, tx: Transaction, caller: Caller, view: View, offset: int, limit: int, *, back: bool
     ) -> Sequence[Resource]:
         """Return some users by uid."""
         rows = _rows(tx, caller)
-        found = rows.page(offset, limit, back=back)
-        return [self._shown(tx, caller, each, view) for each in found]
+        listed_users = rows.page(offset, limit, back=back)
+        return [self._shown(tx, caller, scim_user, view) for scim_user in listed_users]
 
     def count(self, tx: Transaction, caller: Caller) -> int:
         """Count all users, up to a million, for the `totalResults` of a list without a filter."""
@@ -121,14 +121,14 @@ class Users(Struct, frozen=True):
         if resource.name == "id":
             return [text]
         if resource.name == "externalId":
-            found = [rows.external(text)]
+            uids = [rows.external(text)]
         elif resource.name == "userName":
             user = tx.users.find_by_name(text)
-            found = [rows.named(text), user.uid if user else None]
+            uids = [rows.named(text), user.uid if user else None]
         else:
             user = tx.users.find_by_email(text)
-            found = [user.uid if user else None]
-        return [str(uid) for uid in found if uid is not None]
+            uids = [user.uid if user else None]
+        return [str(uid) for uid in uids if uid is not None]
 
     def filtering(self, tx: Transaction, condition: Filter) -> Callable[[Resource], bool]:
         """Return whether the filter holds for a user, who is found by email as a `userName` too.
@@ -140,9 +140,9 @@ class Users(Struct, frozen=True):
         def fits(resource: Resource) -> bool:
             emails = cast("list[Resource]", resource.get("emails", []))
             # A directory may write an international domain in its letters.
-            lettered = ({**each, "value": shown_email(str(each["value"]))} for each in emails)
-            emails = [*emails, *(each for each in lettered if each not in emails)]
-            names = [resource["userName"], *(each["value"] for each in emails)]
+            lettered = ({**email, "value": shown_email(str(email["value"]))} for email in emails)
+            emails = [*emails, *(email for email in lettered if email not in emails)]
+            names = [resource["userName"], *(email["value"] for email in emails)]
             return matches(condition, {**resource, "userName": names, "emails": emails})
 
         return fits
@@ -160,11 +160,13 @@ class Users(Struct, frozen=True):
         sent = self._read(request.body)
 
         def replace_user(tx: Transaction, id: str) -> None:
-            found = self._held(tx, request, id)
+            scim_user = self._held(tx, request, id)
             left = set(sent.left)
-            resource = restored(sent.resource, self._described(found), left)
+            resource = restored(sent.resource, self._described(scim_user), left)
             extends = EXTENSION in sent.resource
-            self._save(tx, request.caller, found, replace(sent, resource=resource), left, extends)
+            self._save(
+                tx, request.caller, scim_user, replace(sent, resource=resource), left, extends
+            )
 
         return replace_user
 
@@ -172,16 +174,16 @@ class Users(Struct, frozen=True):
         """Read the request; return the work that applies its operations (section 3.5.2)."""
         unread = LeftOut()
         changes = read_changes(request.body, self.schema, unread)
-        touched = {left_name(each.path.where).partition(".")[0] for each in changes}
+        touched = {left_name(change.path.where).partition(".")[0] for change in changes}
 
         def patch_user(tx: Transaction, id: str) -> None:
-            found = self._held(tx, request, id)
+            scim_user = self._held(tx, request, id)
             left = set(unread)
-            before = self._described(found)
+            before = self._described(scim_user)
             after = apply(before, changes, left)
-            stays = still_left_out(found.left_out, touched)
-            if after != before or left or stays != found.left_out:
-                self._save(tx, request.caller, found, Sent(after), left, True, stays)
+            stays = still_left_out(scim_user.left_out, touched)
+            if after != before or left or stays != scim_user.left_out:
+                self._save(tx, request.caller, scim_user, Sent(after), left, True, stays)
 
         return patch_user
 
@@ -200,12 +202,12 @@ class Users(Struct, frozen=True):
         require(tx, caller.actor, Permission.USERS)
         user = user_to_change(tx, uid, caller.actor)
         require(tx, caller.actor, Permission.USERS, user)
-        found = _rows(tx, caller).find(uid)
-        if found is None:
+        scim_user = _rows(tx, caller).find(uid)
+        if scim_user is None:
             raise not_found()
-        meta = cast("Resource", self._shown(tx, caller, found, View())["meta"])
+        meta = cast("Resource", self._shown(tx, caller, scim_user, View())["meta"])
         request.preconditions.check(str(meta["version"]))
-        return found
+        return scim_user
 
     def _read(self, body: object) -> "Sent":
         left = LeftOut()
@@ -236,15 +238,15 @@ class Users(Struct, frozen=True):
         self,
         tx: Transaction,
         caller: Caller,
-        found: ScimUser,
+        scim_user: ScimUser,
         sent: "Sent",
         left: LeftOut,
         extends: bool,
         stays: str = "",
     ) -> None:
-        accounts, user, resource = caller.services.accounts, found.user, sent.resource
+        accounts, user, resource = caller.services.accounts, scim_user.user, sent.resource
         user_name = short_text(resource, "userName")
-        username = _renamed(tx, caller, found, user_name)
+        username = _renamed(tx, caller, scim_user, user_name)
         record = replace(_record(sent, user.email, user, left), username=username)
         changed = _changed(tx, caller, user, record, left)
         if extends:
@@ -254,13 +256,13 @@ class Users(Struct, frozen=True):
         elif resource.get("active") is True:
             # An account that an administrator disabled stays so; the response says it.
             accounts.enable(tx, changed, caller.now, caller.actor.credential_id)
-        self._name(tx, caller, found, resource, left, stays)
+        self._name(tx, caller, scim_user, resource, left, stays)
 
     def _extend(
         self, tx: Transaction, caller: Caller, user: User, resource: Resource, left: LeftOut
     ) -> None:
         """Change the declared attributes, without the values that their schemas do not allow."""
-        names = [each.name for each in self.schema.extensions.get(EXTENSION, ())]
+        names = [attribute.name for attribute in self.schema.extensions.get(EXTENSION, ())]
         if not names:
             return
         members = cast("Resource", resource.get(EXTENSION, {}))
@@ -279,14 +281,14 @@ class Users(Struct, frozen=True):
         self,
         tx: Transaction,
         caller: Caller,
-        found: ScimUser,
+        scim_user: ScimUser,
         resource: Resource,
         left: LeftOut,
         stays: str = "",
     ) -> None:
         """Store the directory's names of the user, and the names of what was left out."""
-        uid, rows = found.user.uid, _rows(tx, caller)
-        name, external = short_text(resource, "userName"), external_id(resource, found, left)
+        uid, rows = scim_user.user.uid, _rows(tx, caller)
+        name, external = short_text(resource, "userName"), external_id(resource, scim_user, left)
         marks = msgspec.json.encode(_marks(resource)).decode()
 
         def write(external: str) -> bool:
@@ -294,36 +296,36 @@ class Users(Struct, frozen=True):
             return rows.name(uid, name, external, left_out=text, marks=marks)
 
         if not write(external):
-            is_new = not found.user_name
+            is_new = not scim_user.user_name
             left.add(("externalId",))
-            if is_new or not write(found.external_id):
+            if is_new or not write(scim_user.external_id):
                 conflict("another user has this userName or externalId")
         text = left_out_text(left, stays)
-        if left and text != found.left_out:
+        if left and text != scim_user.left_out:
             event = ScimValuesIgnored(caller.actor.credential_id, tuple(text.split(", ")), uid=uid)
             tx.events.add(event, caller.now)
 
-    def _shown(self, tx: Transaction, caller: Caller, found: ScimUser, view: View) -> Resource:
-        user = found.user
-        resource = {"schemas": [self.schema.urn], "id": str(user.uid), **self._described(found)}
+    def _shown(self, tx: Transaction, caller: Caller, scim_user: ScimUser, view: View) -> Resource:
+        user = scim_user.user
+        resource = {"schemas": [self.schema.urn], "id": str(user.uid), **self._described(scim_user)}
         if view.shows("groups", is_requested=True):
             resource["groups"] = [
                 {
-                    "value": each.id,
-                    "$ref": f"{caller.base}/Groups/{each.id}",
-                    "display": each.name,
+                    "value": group.id,
+                    "$ref": f"{caller.base}/Groups/{group.id}",
+                    "display": group.name,
                 }
-                for each in tx.groups.direct(user.uid)
+                for group in tx.groups.direct(user.uid)
             ]
         location = f"{caller.base}/Users/{user.uid}"
         return with_meta(resource, "User", location, user.created_at, user.changed_at)
 
-    def _described(self, found: ScimUser) -> Resource:
+    def _described(self, scim_user: ScimUser) -> Resource:
         """Return the attributes of a user that a directory may write."""
-        names = [each.name for each in self.schema.extensions.get(EXTENSION, ())]
-        values = found.user.attributes.values
+        names = [attribute.name for attribute in self.schema.extensions.get(EXTENSION, ())]
+        values = scim_user.user.attributes.values
         extended = {name: values[name] for name in names if name in values}
-        return {**_described(found), **({EXTENSION: extended} if extended else {})}
+        return {**_described(scim_user), **({EXTENSION: extended} if extended else {})}
 
 
 def not_found() -> Refused:
@@ -335,17 +337,17 @@ def _rows(tx: Transaction, caller: Caller) -> ScimUsers:
     return scim_users(tx, caller.actor.credential_id)
 
 
-def _described(found: ScimUser) -> Resource:
-    user, claims = found.user, found.user.claims
+def _described(scim_user: ScimUser) -> Resource:
+    user, claims = scim_user.user, scim_user.user.claims
     resource: Resource = {
-        "userName": found.user_name or user.username,
-        "externalId": found.external_id,
+        "userName": scim_user.user_name or user.username,
+        "externalId": scim_user.external_id,
         "name": _kept({name: getattr(claims, ours) for name, ours in _NAMES.items()}),
         "displayName": user.name,
         **{name: getattr(claims, ours) for name, ours in _CLAIMS.items()},
     }
     address = _kept({name: getattr(claims.address, ours) for name, ours in _ADDRESS.items()})
-    marks = _MARKS.decode(found.marks)
+    marks = _MARKS.decode(scim_user.marks)
     if user.email:
         resource["emails"] = [{"value": user.email, **_USUAL, **marks.get("emails", {})}]
     if claims.phone_number:
@@ -362,13 +364,13 @@ def _kept(members: Mapping[str, object]) -> Resource:
 
 def _marks(resource: Resource) -> Mapping[str, Resource]:
     """Return `type` and `primary` of each value that is kept, where they are not the usual ones."""
-    found: dict[str, Resource] = {}
+    unusual_marks: dict[str, Resource] = {}
     for name in _SEVERAL:
         main = _main(resource, name)
         marks = {part: main[part] for part in _USUAL if main.get(part) not in {None, _USUAL[part]}}
         if marks:
-            found[name] = marks
-    return found
+            unusual_marks[name] = marks
+    return unusual_marks
 
 
 def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> UserRecord:
@@ -385,11 +387,13 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
         phone = old.phone_number
     claims = replace(
         old,
-        **{ours: str(resource.get(each, "")) for each, ours in _CLAIMS.items()},
-        **{ours: str(name.get(each, "")) for each, ours in _NAMES.items()},
+        **{ours: str(resource.get(attribute, "")) for attribute, ours in _CLAIMS.items()},
+        **{ours: str(name.get(part_name, "")) for part_name, ours in _NAMES.items()},
         phone_number=phone,
         phone_number_verified=old.phone_number_verified and phone == old.phone_number,
-        address=Address(**{ours: str(address.get(each, "")) for each, ours in _ADDRESS.items()}),
+        address=Address(
+            **{ours: str(address.get(part_name, "")) for part_name, ours in _ADDRESS.items()}
+        ),
     )
     for fault in claim_faults(claims):
         left.add(_ATTRIBUTES[fault.field])
@@ -400,8 +404,8 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
             )
         else:
             claims = replace(claims, **{first: getattr(old, first)})
-    given = str(resource.get("displayName", ""))
-    full = given or sent.formatted
+    display_name = str(resource.get("displayName", ""))
+    full = display_name or sent.formatted
     if not _is_name(full):
         left.add(("displayName",))
         full = sent.formatted if _is_name(sent.formatted) else ""
@@ -434,13 +438,13 @@ def _usable(
 
     Says in `left` that the one that counts was not kept.
     """
-    texts = [str(each["value"]) for each in _ordered(resource, name) if each.get("value")]
+    texts = [str(value["value"]) for value in _ordered(resource, name) if value.get("value")]
     if name == "phoneNumbers":
-        texts = [_PHONE_SIGNS.sub("", each) for each in texts]
-    found = next((each for each in texts if is_usable(each)), None)
-    if texts and found != texts[0]:
+        texts = [_PHONE_SIGNS.sub("", text) for text in texts]
+    usable_text = next((text for text in texts if is_usable(text)), None)
+    if texts and usable_text != texts[0]:
         left.add((name,))
-    return found if found is not None or texts else ""
+    return usable_text if usable_text is not None or texts else ""
 
 
 def _is_phone_number(text: str) -> bool:
@@ -448,11 +452,11 @@ def _is_phone_number(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    return not any(each.field == "email" for each in UserRecord("x", text).faults())
+    return not any(fault.field == "email" for fault in UserRecord("x", text).faults())
 
 
 def _is_name(text: str) -> bool:
-    return not any(each.field == "name" for each in UserRecord("x", "x@x", text).faults())
+    return not any(fault.field == "name" for fault in UserRecord("x", "x@x", text).faults())
 
 
 def _formatted(body: object) -> str:
@@ -465,7 +469,7 @@ def _formatted(body: object) -> str:
 def _ordered(resource: Resource, name: str) -> Sequence[Resource]:
     """Return the values of an attribute, primary ones first: the first is the one that counts."""
     values = cast("list[Resource]", resource.get(name) or [])
-    return sorted(values, key=lambda each: each.get("primary") is not True)
+    return sorted(values, key=lambda value: value.get("primary") is not True)
 
 
 def _main(resource: Resource, name: str) -> Resource:
@@ -502,8 +506,8 @@ def _free_username(tx: Transaction, caller: Caller, user_name: str, own: User | 
     uid = 0 if own is None else own.uid
 
     def is_free(username: str) -> bool:
-        found = tx.users.find_by_username(username)
-        is_own = found is None or found.uid == uid
+        user = tx.users.find_by_username(username)
+        is_own = user is None or user.uid == uid
         return is_own and not tx.users.is_number_taken(username, uid)
 
     if "@" not in user_name and is_usable(user_name):
@@ -518,12 +522,12 @@ def _free_username(tx: Transaction, caller: Caller, user_name: str, own: User | 
     return f"u-{accounts.random(8).hex()}"
 
 
-def _renamed(tx: Transaction, caller: Caller, found: ScimUser, user_name: str) -> str:
+def _renamed(tx: Transaction, caller: Caller, scim_user: ScimUser, user_name: str) -> str:
     """Return the username of an account after its directory gave it this `userName`.
 
     It changes with what the directory changes; one that was changed here stays otherwise.
     """
-    user, before = found.user, found.user_name
+    user, before = scim_user.user, scim_user.user_name
     if not before and "@" in user_name:
         # The directory takes over an account that exists.
         return user.username
@@ -537,7 +541,7 @@ def _made(made: User | Faults) -> User:
         return made
     if "taken" in made[0].detail:
         conflict("another user has this userName or email address")
-    return refuse("invalidValue", "; ".join(f"{each.field}: {each.detail}" for each in made))
+    return refuse("invalidValue", "; ".join(f"{fault.field}: {fault.detail}" for fault in made))
 
 
 _LONGEST_GROUP = 80
@@ -599,4 +603,4 @@ def is_tombstone(address: str) -> bool:
 
 def _latin(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.translate(_LETTERS))
-    return "".join(each for each in plain if not unicodedata.combining(each))
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))

@@ -123,11 +123,11 @@ class StreamChanges(Struct, frozen=True):
             created_at=now,
         )
         self._check(stream, client)
-        known = SignalStreams.of(tx).all()
-        if len(known) >= MOST_STREAMS:
+        streams = SignalStreams.of(tx).all()
+        if len(streams) >= MOST_STREAMS:
             text = FilledText(translatable("there are %(most)s streams already"), most=MOST_STREAMS)
             raise _conflict(text, "most")
-        if sum(each.client_id == client.id for each in known) >= MOST_STREAMS_OF_CLIENT:
+        if sum(other.client_id == client.id for other in streams) >= MOST_STREAMS_OF_CLIENT:
             text = translatable("this client has %(most)s streams already")
             raise _conflict(FilledText(text, most=MOST_STREAMS_OF_CLIENT), "most")
         SignalStreams.of(tx).add(stream)
@@ -167,7 +167,7 @@ class StreamChanges(Struct, frozen=True):
         )
         if names and SignalStreams.of(tx).change(changed):
             names_shown = tuple(
-                "authorization_header" if each == "sealed" else each for each in names
+                "authorization_header" if name == "sealed" else name for name in names
             )
             tx.events.add(SignalStreamChanged(stream.id, stream.client_id, names_shown), now)
         return changed
@@ -201,9 +201,9 @@ class StreamChanges(Struct, frozen=True):
         if not stream.is_push and (stream.url or stream.sealed):
             right = "only a method: a polled stream has no address of yours"
             raise InvalidStream(MetadataError("delivery", right, "stream.polled"))
-        place = "delivery.endpoint_url"
-        if stream.is_push and (found := fetch_fault(place, stream.url, self.allowed)):
-            raise InvalidStream(found)
+        field = "delivery.endpoint_url"
+        if stream.is_push and (url_fault := fetch_fault(field, stream.url, self.allowed)):
+            raise InvalidStream(url_fault)
         if stream.subject_format is SubjectFormat.EMAIL and _EMAIL_SCOPE not in client.scope:
             right = "a format without the address: the scope email is missing"
             raise InvalidStream(MetadataError("format", right, "stream.email"))
@@ -348,8 +348,8 @@ def read_subject(member: object) -> Mapping[str, object]:
         parts = [subject[name] for name in subject.keys() & _PARTS]
         if not parts:
             raise _invalid("subject", "a complex subject with at least one member, such as user")
-        for each in parts:
-            if read_subject(each).get("format") == "complex":
+        for part in parts:
+            if read_subject(part).get("format") == "complex":
                 raise _invalid("subject", "a complex subject whose members are simple")
         return subject
     if not isinstance(kind, str) or not kind:
@@ -370,8 +370,8 @@ def _user_of(tx: Transaction, subject: Mapping[str, object], issuer: str) -> Uid
         alone = user is not None and not (subject.keys() & (_PARTS - {_USER}))
         return _user_of(tx, read_subject(user), issuer) if alone else None
     if kind == "email":
-        found = tx.users.find_by_email(str(subject["email"]))
-        return None if found is None else found.uid
+        matched_user = tx.users.find_by_email(str(subject["email"]))
+        return None if matched_user is None else matched_user.uid
     if kind == "iss_sub" and subject["iss"] == issuer:
         return uid_of(str(subject["sub"]))
     return uid_of(str(subject["id"])) if kind == "opaque" else None

@@ -150,12 +150,12 @@ def _shown(
     client = Clients(db).find(stream.client_id)
     if client is None or user is None:
         return {}
-    known = claims_of_scope(client.scope)
-    found = user_claims(user, names)
-    if GROUPS in names and GROUPS in known:
+    scope_claims = claims_of_scope(client.scope)
+    values = user_claims(user, names)
+    if GROUPS in names and GROUPS in scope_claims:
         # Reading draws nothing.
-        found[GROUPS] = list(Groups(db, bytes).names_of(user.uid))
-    return {name: found.get(name) for name in names if name in known}
+        values[GROUPS] = list(Groups(db, bytes).names_of(user.uid))
+    return {name: values.get(name) for name in names if name in scope_claims}
 
 
 def _initiator(done_by: DoneBy, uid: int) -> str:
