@@ -129,9 +129,9 @@ def read_table(value: object) -> object:
 def read_json(value: object) -> object:
     """Return the value if JSON can represent it: no dates, and no number that is not finite."""
     if isinstance(value, dict):
-        return {name: read_json(each) for name, each in cast("dict[str, object]", value).items()}
+        return {name: read_json(item) for name, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
-        return [read_json(each) for each in cast("list[object]", value)]
+        return [read_json(item) for item in cast("list[object]", value)]
     if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return value
     raise InvalidDeclaredValue("write strings, numbers, booleans, lists and tables of these")
@@ -193,9 +193,9 @@ def _problem(entry: DeclaredEntry, fault: MetadataError) -> Problem:
     if not number.isdigit() or not isinstance(listed, tuple):
         return Problem(f"{entry.path}.{fault.field}", "it is not accepted", fault.detail)
     # Counted from one, like the tables of the file.
-    place = f"{entry.path}.{name}[{int(number) + 1}]"
+    path = f"{entry.path}.{name}[{int(number) + 1}]"
     value = cast("tuple[str, ...]", listed)[int(number)]
-    return Problem(place, f"{quoted(value)} is not valid", fault.detail)
+    return Problem(path, f"{quoted(value)} is not valid", fault.detail)
 
 
 def changed_or_kept(kind: str, name: str, fields: Sequence[str], *declares: Declared) -> Step:

@@ -226,7 +226,7 @@ class ClientAuthentication:
         methods at once, and `slow_down` for a failure after too many from one place.
         """
         now = presented.now
-        recognised = [each for each in METHODS if each.recognises(presented)] or [none.METHOD]
+        recognised = [method for method in METHODS if method.recognises(presented)] or [none.METHOD]
         # Header and body may be one method and still are two places, also with an empty header.
         twice = presented.basic is not None and not PARAMETERS.isdisjoint(
             presented.parameters.names
@@ -268,13 +268,13 @@ class ClientAuthentication:
             raise Refused(replace(answer, about="" if client is None else client.id))
         return Authenticated(client, method.name, verdict)
 
-    async def authenticate_again(self, presented: Presented, place: str) -> Authenticated:
+    async def authenticate_again(self, presented: Presented, address_prefix: str) -> Authenticated:
         """Authenticate as `authenticate` does, with the client re-read from the database.
 
         A one-time assertion that was redeemed the first time is not redeemed again.
         """
         self._directory.recheck()
-        return await self.authenticate(presented, place)
+        return await self.authenticate(presented, address_prefix)
 
     def is_on(self, tx: Transaction, client: Client) -> bool:
         """Return whether this record of an authenticated client is still valid.
@@ -311,20 +311,20 @@ class ClientAuthentication:
             return refusal
         return replace(refusal, check=f"client.{trouble}", expected="keys at its jwks_uri")
 
-    def _may_fetch_again(self, client_id: str, place: str, now: Instant) -> bool:
+    def _may_fetch_again(self, client_id: str, address_prefix: str, now: Instant) -> bool:
         # Its keys may be a moment old; not every guess may cause a fetch.
         return not (
-            self._failures.of_client.peek((client_id, place), now)
-            or self._failures.of_place.peek(place, now)
+            self._failures.of_client.peek((client_id, address_prefix), now)
+            or self._failures.of_place.peek(address_prefix, now)
         )
 
-    def _count(self, client_id: str, place: str, now: Instant) -> Refusal | None:
+    def _count(self, client_id: str, address_prefix: str, now: Instant) -> Refusal | None:
         # Only failures are counted: secrets of 256 bits are not found by guessing, and a
         # stranger in the neighbourhood must not be able to shut a client out. Anyone can make up
         # ids, and what counts them must not grow with their length.
         wait = max(
-            self._failures.of_client.take((client_id[:_LONGEST_ID], place), now),
-            self._failures.of_place.take(place, now),
+            self._failures.of_client.take((client_id[:_LONGEST_ID], address_prefix), now),
+            self._failures.of_place.take(address_prefix, now),
         )
         return _too_many(wait) if wait else None
 
@@ -427,14 +427,14 @@ class VerifiedSecrets:
 
         `named` is the request's client_id. The use of the secret is recorded, as by the method.
         """
-        known = self._known.get(digest)
-        if known is None:
+        verification = self._known.get(digest)
+        if verification is None:
             metrics.CACHE.add("client_secrets", "miss")
             return None
-        proven, at = known
+        proven, at = verification
         client = proven.client
         current = await self._directory.remembered(client.id)
-        live = [each.id for each in proven.proof.secrets if each.is_live(now)]
+        live = [secret.id for secret in proven.proof.secrets if secret.is_live(now)]
         has_ended = current is not client or require_live(liveness_of(client), now) is not None
         if has_ended or not live or not 0 <= now - at < LONGEST:
             self._known.pop(digest, None)
@@ -457,5 +457,5 @@ class VerifiedSecrets:
             del self._known[next(iter(self._known))]
         self._known[digest] = proven, now
 
-    def _of(self, place: bytes, credential: bytes) -> bytes:
-        return blake2b(credential, key=self._key, person=place, digest_size=_BYTES).digest()
+    def _of(self, location: bytes, credential: bytes) -> bytes:
+        return blake2b(credential, key=self._key, person=location, digest_size=_BYTES).digest()

@@ -20,15 +20,18 @@ FEATURES: tuple[Feature, ...] = tuple(
     import_module(f"valetkey.authorization.{name}.feature").FEATURE for name in NAMES
 )
 
-EVENTS = (*chain.EVENTS, *(event for each in FEATURES for event in each.events))
+EVENTS = (*chain.EVENTS, *(event for feature in FEATURES for event in feature.events))
 KINDS: Mapping[str, type[Event]] = MappingProxyType({kind.name: kind for kind in EVENTS})
 """Every kind of event, by its name."""
 
-GRANT_TYPES = (*grant_types.CORE, *(kind for each in FEATURES for kind in each.grant_types))
+GRANT_TYPES = (*grant_types.CORE, *(kind for feature in FEATURES for kind in feature.grant_types))
 """The grant types of the token endpoint."""
 
 GRANT_RULES: GrantTypes = MappingProxyType(
-    {**{each.name: each.rules for each in GRANT_TYPES}, implicit.NAME: implicit.RULES}
+    {
+        **{grant_type.name: grant_type.rules for grant_type in GRANT_TYPES},
+        implicit.NAME: implicit.RULES,
+    }
 )
 """The registration rules of all grant types: metadata, registration, settings and CLI derive."""
 
@@ -36,22 +39,22 @@ TABLE = Table(
     [
         *CORE.items(),
         ("events", event_operations(KINDS)),
-        *((each.tag or each.name, each.operations) for each in FEATURES),
-        *(more for each in FEATURES for more in each.core_operations.items()),
+        *((feature.tag or feature.name, feature.operations) for feature in FEATURES),
+        *(more for feature in FEATURES for more in feature.core_operations.items()),
     ],
     GRANT_RULES,
 )
 AREAS, OPERATIONS = TABLE.areas, TABLE.operations
-DECLARED_KINDS = tuple(kind for each in FEATURES for kind in each.declared)
+DECLARED_KINDS = tuple(kind for feature in FEATURES for kind in feature.declared)
 SCOPES: Mapping[str, str] = MappingProxyType(
-    {name: said for each in FEATURES for name, said in each.scopes.items()}
+    {name: description for feature in FEATURES for name, description in feature.scopes.items()}
 )
-CHECKS = tuple(check for each in FEATURES for check in each.checks)
+CHECKS = tuple(check for feature in FEATURES for check in feature.checks)
 
 
 def hooks(settings: Settings) -> Hooks:
     """Return what the features do in transactions of a new store."""
-    made = [each.hooks(settings) for each in FEATURES]
+    made = [feature.hooks(settings) for feature in FEATURES]
     return Hooks(
         *(
             tuple(hook for hooks in made for hook in getattr(hooks, name))

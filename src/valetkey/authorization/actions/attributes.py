@@ -34,7 +34,9 @@ SIMPLE_TYPES = ("string", "integer", "number", "boolean")
 def attributes_of(user: User, declared: Sequence[Attribute]) -> dict[str, object]:
     """Return the user's values of the declared attributes, in their order."""
     values = user.attributes.values
-    return {each.name: values[each.name] for each in declared if each.name in values}
+    return {
+        attribute.name: values[attribute.name] for attribute in declared if attribute.name in values
+    }
 
 
 def change_attributes(
@@ -74,8 +76,8 @@ def merged_attributes(
         return faults
     values = {**before.values, **changes}
     values = {name: value for name, value in values.items() if value is not None}
-    known = {each.name for each in declared}
-    after = UserAttributes({name: values[name] for name in sorted(values) if name in known})
+    names = {attribute.name for attribute in declared}
+    after = UserAttributes({name: values[name] for name in sorted(values) if name in names})
     if after != before and len(after.encode()) > LARGEST_ATTRIBUTES:
         return (
             MetadataError(
@@ -90,8 +92,8 @@ def merged_attributes(
 
 def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, object]) -> Faults:
     """Return what is wrong with these values; None, which removes a value, is always valid."""
-    given = {name: value for name, value in changes.items() if value is not None}
-    names = {each.name for each in declared}
+    values = {name: value for name, value in changes.items() if value is not None}
+    names = {attribute.name for attribute in declared}
     unknown = [name for name in changes if name not in names]
     if unknown:
         return tuple(
@@ -104,11 +106,11 @@ def attribute_faults(declared: Collection[Attribute], changes: Mapping[str, obje
             for name in unknown[:10]
         )
     # A value that readers of tokens would reject must not become a claim.
-    if read_object(msgspec.json.encode({"attributes": given})) is None:
+    if read_object(msgspec.json.encode({"attributes": values})) is None:
         right = "whole numbers below 2**53, and at most six levels of lists and objects"
         return (MetadataError("attributes", right, "attribute.json"),)
-    errors, _ = attribute_shape(declared).validate(given) if given else ((), {})
-    return tuple(_schema_fault(each) for each in errors)
+    errors, _ = attribute_shape(declared).validate(values) if values else ((), {})
+    return tuple(_schema_fault(error) for error in errors)
 
 
 def _schema_fault(error: FieldError) -> MetadataError:
@@ -163,20 +165,20 @@ def shown_attributes(user: User, declared: Sequence[Attribute]) -> tuple[tuple[s
     """Return the label and the value of each attribute that the user has, for a page."""
     values = attributes_of(user, declared)
     return tuple(
-        (each.label or each.name, shown_value(values[each.name]))
-        for each in declared
-        if each.name in values
+        (attribute.label or attribute.name, shown_value(values[attribute.name]))
+        for attribute in declared
+        if attribute.name in values
     )
 
 
 def attribute_shape(declared: Collection[Attribute]) -> JsonSchema:
     """Return the shape of all their values. Raises UnusableSchema."""
-    return _compiled(tuple(each.encode() for each in declared))
+    return _compiled(tuple(attribute.encode() for attribute in declared))
 
 
 @lru_cache(maxsize=4)
 def _compiled(declared: tuple[str, ...]) -> JsonSchema:
     # Kept: an import judges thousands of users by the same declarations.
-    attributes = [Attribute.decode(each) for each in declared]
-    properties = {each.name: dict(each.schema) for each in attributes}
+    attributes = [Attribute.decode(text) for text in declared]
+    properties = {attribute.name: dict(attribute.schema) for attribute in attributes}
     return JsonSchema({"type": "object", "properties": properties})

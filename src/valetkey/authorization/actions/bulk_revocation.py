@@ -68,7 +68,10 @@ def end_all_of_app(tx: Transaction, uid: Uid, client_id: str, now: Instant, beca
     live = tx.grants.live_of_app(uid, client_id, now, BATCH + 1)
     if len(live) <= BATCH:
         return (
-            revoke_ended(tx, [EndedGrant(each, uid, client_id) for each in live], now, because) > 0
+            revoke_ended(
+                tx, [EndedGrant(grant_id, uid, client_id) for grant_id in live], now, because
+            )
+            > 0
         )
     tx.grants.begin_app_generation(uid, client_id)
     ending = BulkRevocation(
@@ -129,7 +132,7 @@ def _write(tx: Transaction, ending: BulkRevocation, now: Instant) -> int:
         return revoke_ended(tx, grants, now, ending.because)
     if ending.kind is BulkRevocationKind.API:
         grants = tx.apis.ended_grants(ending.subject, BATCH)
-        over = [each for each in grants if tx.apis.leave(each.id, ending.subject)]
+        over = [grant for grant in grants if tx.apis.leave(grant.id, ending.subject)]
         revoke_ended(tx, over, now, ending.because)
         return len(grants)
     subject, _, client_id = ending.subject.partition(" ")
@@ -141,8 +144,8 @@ def _write(tx: Transaction, ending: BulkRevocation, now: Instant) -> int:
         return tx.account_removals.delete_rows(uid, now, BATCH)
     if ending.kind is BulkRevocationKind.CONSENTS:
         clients = tx.consents.end_outdated(uid, BATCH)
-        for each in clients:
-            tx.events.add(ConsentWithdrawn(uid, each), now)
+        for client in clients:
+            tx.events.add(ConsentWithdrawn(uid, client), now)
         return len(clients)
     of_user = (
         tx.bulk_revocations.grants_of_user(uid, BATCH)

@@ -69,7 +69,7 @@ class Sectors(Struct, frozen=True):
         if the client keeps its sector and has no new redirect URI, or if the rules refuse it.
         """
         # Scopes of declared APIs are judged by the transaction, and allow no address.
-        others = (each for each in rules.faults(metadata) if not each.field.startswith("scopes"))
+        others = (error for error in rules.faults(metadata) if not error.field.startswith("scopes"))
         if not affects_sector(metadata, before) or any(others):
             return ()
         return await self.faults(metadata)
@@ -89,8 +89,8 @@ class Sectors(Struct, frozen=True):
             return (_NO_LIST,)
         if not isinstance(listed, list):
             return (_NO_LIST,)
-        known = {item for item in cast("list[object]", listed) if isinstance(item, str)}
-        return () if known.issuperset(metadata.redirect_uris) else (_NOT_LISTED,)
+        uris = {item for item in cast("list[object]", listed) if isinstance(item, str)}
+        return () if uris.issuperset(metadata.redirect_uris) else (_NOT_LISTED,)
 
 
 DOCUMENT = "document"
@@ -224,8 +224,8 @@ class Registrar(Struct, frozen=True):
         Only operators assign them; changes by others keep them.
         """
         may = metadata.scopes if self.channel in OPERATORS_CHANNELS else had.names
-        known = frozenset(self.rules.scopes)
-        unknown = [name for name in metadata.scopes if name not in known][:_MOST_LOOKED_UP]
+        scopes = frozenset(self.rules.scopes)
+        unknown = [name for name in metadata.scopes if name not in scopes][:_MOST_LOOKED_UP]
         if not unknown:
             return self.rules
         more = tuple(name for name in unknown if name in may and tx.apis.has_machine_scope(name))
@@ -234,7 +234,7 @@ class Registrar(Struct, frozen=True):
             self.rules,
             scopes=(*self.rules.scopes, *more),
             own_scopes=self.rules.own_scopes | Scope(more),
-            api_scopes={name: each[0].identifier for name, each in owners.items() if each},
+            api_scopes={name: apis[0].identifier for name, apis in owners.items() if apis},
         )
 
     def _name_faults(self, tx: Transaction, name: str, but: str) -> Faults:
@@ -273,8 +273,8 @@ class Registrar(Struct, frozen=True):
         oldest = live[MOST_SECRETS - 1 :]
         if oldest and not replaces_oldest:
             return (MetadataError("client_secret", TOO_MANY_SECRETS),)
-        for each in oldest:
-            self.end_secret(tx, held, each.id, now)
+        for old_secret in oldest:
+            self.end_secret(tx, held, old_secret.id, now)
         at = None if others_live is None else later(now, others_live)
         self._add_secret(tx, held, secret, now, others_expire_at=at)
         return ()
@@ -398,7 +398,7 @@ def _changed_values(
 
 def _display_value(value: object) -> str:
     if isinstance(value, frozenset | tuple):
-        words = [str(each) for each in cast("Iterable[object]", value)]
+        words = [str(word) for word in cast("Iterable[object]", value)]
         text = " ".join(sorted(words) if isinstance(value, frozenset) else words)
     elif value is None or isinstance(value, str | int | Scope):
         text = "" if value is None else str(value)

@@ -149,7 +149,7 @@ def add_member(tx: Transaction, user: User, group: Group, now: Instant) -> bool:
     """Add a locked user as a direct member. False if they are one. Refused: too many groups."""
     # The user is locked until the commit, so that concurrent additions are counted.
     direct = tx.groups.direct(user.uid)
-    if any(each.id == group.id for each in direct):
+    if any(direct_group.id == group.id for direct_group in direct):
         return False
     if len(direct) >= MOST_OF_USER:
         raise Refused.because(

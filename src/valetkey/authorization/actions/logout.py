@@ -73,7 +73,7 @@ class SignOut(Struct, frozen=True):
         return count
 
     def _frames(self, tx: Transaction, session: Session) -> Sequence[str]:
-        found: list[str] = []
+        addresses: list[str] = []
         for client_id in tx.participants.of_session(session.id):
             client = tx.clients.find(client_id)
             if client is None or client.disabled_at or not client.openid.frontchannel_logout_uri:
@@ -82,6 +82,6 @@ class SignOut(Struct, frozen=True):
                 client.openid.frontchannel_logout_uri,
                 client.openid.frontchannel_logout_session_required,
             )
-            known = self.subjects.session(session.id, client)
-            found.append(frame_address(uri, self.issuer, known, says_which=which))
-        return found
+            session_id = self.subjects.session(session.id, client)
+            addresses.append(frame_address(uri, self.issuer, session_id, says_which=which))
+        return addresses

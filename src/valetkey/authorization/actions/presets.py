@@ -119,10 +119,10 @@ class AppRules(Struct, frozen=True):
         default += [name for name in added if name != OFFLINE_ACCESS]
         allowed = set(grants) & {*self.grant_types, *before.grant_types}
         chosen = {*self.options, *DISCOURAGED}
-        given = {name for name in before.grant_types if name not in chosen}
+        other_types = {name for name in before.grant_types if name not in chosen}
         return replace(
             after,
-            grant_types=tuple(sorted(given | allowed)),
+            grant_types=tuple(sorted(other_types | allowed)),
             default_scopes=Scope(tuple(default)).names,
             required_scopes=tuple(n for n in before.required_scopes if n in after.scopes),
         )
@@ -196,7 +196,11 @@ class Preset(Struct, frozen=True):
         """
         start = new_app(self.kind, profile, _ALL if allowed is None else allowed)
         if self.grant_types:
-            granted = (each for each in self.grant_types if allowed is None or each in allowed)
+            granted = (
+                grant_type
+                for grant_type in self.grant_types
+                if allowed is None or grant_type in allowed
+            )
             start = replace(start, grant_types=tuple(granted))
         uris = (self.redirect_uri,) if self.redirect_uri else ()
         values = {"name": name, "redirect_uris": uris, "scopes": self.scopes}
@@ -261,21 +265,21 @@ def _is_filled(value: object) -> bool:
 
 def _filled_value(value: object, places: Mapping[str, str]) -> object:
     if isinstance(value, list):
-        return tuple(fill(str(each), places) for each in cast("list[object]", value))
+        return tuple(fill(str(item), places) for item in cast("list[object]", value))
     return fill(str(value), places)
 
 
 def fill(text: str, places: Mapping[str, str]) -> str:
     """Return the text with each `{place}` replaced by its value; other braces stay."""
-    return _PLACE.sub(lambda found: places.get(found[1], found[0]), text)
+    return _PLACE.sub(lambda match: places.get(match[1], match[0]), text)
 
 
 def _read() -> Mapping[str, Preset]:
     text = files("valetkey.authorization.actions").joinpath("presets.toml").read_text()
-    found = msgspec.convert(tomllib.loads(text), dict[str, Preset])
+    file_presets = msgspec.convert(tomllib.loads(text), dict[str, Preset])
     presets = dict[str, Preset]()
-    for name, preset in found.items():
-        shared = found[preset.like] if preset.like else preset
+    for name, preset in file_presets.items():
+        shared = file_presets[preset.like] if preset.like else preset
         presets[name] = replace(
             preset,
             name=name,
@@ -298,4 +302,4 @@ PRESET_GROUPS = ("server", "browser", "device", "product", "machine")
 
 def presets_of(kind: AppKind) -> tuple[Preset, ...]:
     """Return the presets of apps of this kind."""
-    return tuple(each for each in PRESETS.values() if each.kind is kind)
+    return tuple(preset for preset in PRESETS.values() if preset.kind is kind)

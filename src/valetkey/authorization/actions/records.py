@@ -214,7 +214,10 @@ class Records(Struct, frozen=True):
     ) -> Said | Refusal | Rejected:
         """List the user's grants."""
         grants = () if read.uid is None else tx.grants.live_of_user(Uid(read.uid), now, MOST_LISTED)
-        names = {each: _client_name(tx, each) for each in {grant.client_id for grant in grants}}
+        names = {
+            client_id: _client_name(tx, client_id)
+            for client_id in {grant.client_id for grant in grants}
+        }
         apis = tx.apis.of_scopes(scope for grant in grants for scope in grant.scope)
         records = [authorization_record(grant, names[grant.client_id], apis) for grant in grants]
         return {"records": records}
@@ -223,12 +226,16 @@ class Records(Struct, frozen=True):
         self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
     ) -> Said | Refusal | Rejected:
         """Return one grant."""
-        found = tx.grants.find(record_request.id)
-        if found is None or found.grant.uid != read.uid or found.liveness.ended(now):
+        grant_state = tx.grants.find(record_request.id)
+        if (
+            grant_state is None
+            or grant_state.grant.uid != read.uid
+            or grant_state.liveness.ended(now)
+        ):
             return _gone()
-        name = _client_name(tx, found.grant.client_id)
-        apis = tx.apis.of_scopes(found.grant.scope)
-        return {"record": authorization_record(found.grant, name, apis)}
+        name = _client_name(tx, grant_state.grant.client_id)
+        apis = tx.apis.of_scopes(grant_state.grant.scope)
+        return {"record": authorization_record(grant_state.grant, name, apis)}
 
     def delete_authorization(
         self, tx: Transaction, read: Read, record_request: RecordRequest, now: Instant
@@ -321,13 +328,13 @@ def _missing(changes: ClientChanges) -> tuple[MetadataError, ...]:
 def _convert(
     changes: Mapping[str, object], expected_type: type[T], read_only: frozenset[str]
 ) -> T | Rejected:
-    known = set(expected_type.__struct_fields__)
+    fields = set(expected_type.__struct_fields__)
     faults = [
         MetadataError(name, "cannot be changed here" if name in read_only else "is unknown")
         for name in changes
-        if name not in known
+        if name not in fields
     ]
-    for name in known & changes.keys():
+    for name in fields & changes.keys():
         try:
             msgspec.convert({name: changes[name]}, type=expected_type)
         except msgspec.ValidationError as error:
@@ -410,11 +417,11 @@ def keep_registered(
         secret_purpose(RESOURCE_SERVER), credential.reveal()
     )
     # A credential that already has an end would end too, so a new one is stored.
-    known = any(
+    is_stored = any(
         same(secret.fingerprint, fingerprint) and secret.expires_at is None
         for secret in client.secrets
     )
-    if known:
+    if is_stored:
         return
     faults = registrar.issue_secret(
         tx, client, credential, now, others_live=_OVERLAP, replaces_oldest=True

@@ -147,7 +147,7 @@ class SelfRegistrar(Struct, frozen=True):
         if tx.registrations.has_documents(most):
             before = Instant(now - LEFT_ALONE)
             oldest = tx.registrations.unused_documents(before, 1)
-            if not any(tx.registrations.end_unused(each, now) for each in oldest):
+            if not any(tx.registrations.end_unused(client_id, now) for client_id in oldest):
                 raise Refused(_FULL)
             self._remove(tx, oldest[0], now, "replaced")
         tx.clients.release_id(url)
@@ -230,18 +230,18 @@ class SelfRegistrar(Struct, frozen=True):
         Return how many were checked.
         """
         before = Instant(now - self.unused_lifetime)
-        found = tx.registrations.idle(before, _BATCH)
-        if found:
+        client_ids = tx.registrations.idle(before, _BATCH)
+        if client_ids:
             tx.clients.hold_all()
-        for client_id in found:
+        for client_id in client_ids:
             if tx.registrations.end_idle(client_id, before, now):
                 self._remove(tx, client_id, now, "unused")
-        return len(found)
+        return len(client_ids)
 
     def sweep_removed(self, tx: Transaction, now: Instant) -> int:
         """Delete the rows of some clients that were removed a while ago. Return how many."""
-        found = tx.registrations.removed(Instant(now - _STILL_UNDER_WAY), _BATCH)
-        return delete_clients(tx, found, now)
+        client_ids = tx.registrations.removed(Instant(now - _STILL_UNDER_WAY), _BATCH)
+        return delete_clients(tx, client_ids, now)
 
     def _remove(
         self, tx: Transaction, client_id: str, now: Instant, because: RemovedBecause
@@ -262,7 +262,9 @@ class SelfRegistrar(Struct, frozen=True):
         if secret is None:
             return
         print_ = self.fingerprints.fingerprint(secret_purpose(client.id), str(secret))
-        if not any(same(each.fingerprint, print_) for each in client.live_secrets(now)):
+        if not any(
+            same(live_secret.fingerprint, print_) for live_secret in client.live_secrets(now)
+        ):
             refuse_registration([MetadataError("client_secret", "its own secret, or leave it out")])
 
     def _looks(self, metadata: ClientMetadata) -> Fingerprint:
@@ -304,8 +306,8 @@ def note_sign_in(tx: Transaction, client: Client, now: Instant) -> None:
     if not client.self_registered:
         return
     tx.registrations.note_use(client.id, now)
-    if found := tx.registrations.end_count(client.id):
-        tx.throttles.finish(*found, REGISTRATION_WINDOW, now)
+    if attempt := tx.registrations.end_count(client.id):
+        tx.throttles.finish(*attempt, REGISTRATION_WINDOW, now)
 
 
 def invite(

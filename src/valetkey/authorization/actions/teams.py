@@ -151,13 +151,13 @@ class Teams(Struct, frozen=True):
         self, tx: Transaction, id: str, user: User, token: str, now: Instant
     ) -> TeamInvitation | None:
         """Return the invitation if this user may answer it."""
-        found = tx.team_invitations.find(id, now)
-        if found is None:
+        invitation = tx.team_invitations.find(id, now)
+        if invitation is None:
             return None
-        if found.uid is not None:
-            return found if found.uid == user.uid else None
-        proven = same(found.token, self._print(token))
-        return found if proven and found.email_key == fold(user.email) else None
+        if invitation.uid is not None:
+            return invitation if invitation.uid == user.uid else None
+        proven = same(invitation.token, self._print(token))
+        return invitation if proven and invitation.email_key == fold(user.email) else None
 
     def accept(
         self, tx: Transaction, id: str, user: User, token: str, now: Instant
@@ -167,25 +167,27 @@ class Teams(Struct, frozen=True):
         An invitation is void once its inviter is no longer an owner of the app.
         """
         held = tx.users.find_to_change(user.uid)
-        found = None
+        invitation = None
         if held is not None and held.disabled_at is None:
-            found = self.find(tx, id, held, token, now)
-        if found is None:
+            invitation = self.find(tx, id, held, token, now)
+        if invitation is None:
             return None
-        team = tx.members.team_to_change(found.client_id)
-        if not _is_owner(tx.users.find(found.invited_by), team) or len(team) >= MOST_MEMBERS:
+        team = tx.members.team_to_change(invitation.client_id)
+        if not _is_owner(tx.users.find(invitation.invited_by), team) or len(team) >= MOST_MEMBERS:
             return None
-        if not tx.team_invitations.end(found.id, found.client_id, now):
+        if not tx.team_invitations.end(invitation.id, invitation.client_id, now):
             return None
-        add_member(tx, found.client_id, user.uid, found.role, now)
-        return found
+        add_member(tx, invitation.client_id, user.uid, invitation.role, now)
+        return invitation
 
     def decline(self, tx: Transaction, id: str, user: User, token: str, now: Instant) -> bool:
         """Decline an invitation. False if there is none."""
-        found = self.find(tx, id, user, token, now)
-        if found is None or not tx.team_invitations.end(found.id, found.client_id, now):
+        invitation = self.find(tx, id, user, token, now)
+        if invitation is None or not tx.team_invitations.end(
+            invitation.id, invitation.client_id, now
+        ):
             return False
-        tx.events.add(TeamInvitationEnded(found.client_id, found.id, "declined"), now)
+        tx.events.add(TeamInvitationEnded(invitation.client_id, invitation.id, "declined"), now)
         return True
 
     def withdraw(self, tx: Transaction, client_id: str, by: Uid, id: str, now: Instant) -> bool:
@@ -261,10 +263,10 @@ def give_owner(tx: Transaction, client_id: str, uid: Uid, now: Instant) -> bool:
         return False
     if add_member(tx, client_id, uid, TeamRole.OWNER, now):
         return True
-    given = tx.members.give(client_id, uid, TeamRole.OWNER)
-    if given:
+    is_changed = tx.members.give(client_id, uid, TeamRole.OWNER)
+    if is_changed:
         tx.events.add(TeamMemberChanged(client_id, uid, TeamRole.OWNER.value), now)
-    return given
+    return is_changed
 
 
 def _owns(team: Sequence[Membership], uid: Uid) -> bool:
@@ -300,9 +302,9 @@ def find_own(tx: Transaction, client_id: str, uid: Uid) -> TeamApp | None:
 
 def own_apps(tx: Transaction, uid: Uid) -> Sequence[TeamApp]:
     """Return the apps in whose teams this user is, by name."""
-    found = (find_own(tx, membership.client_id, uid) for membership in tx.members.of_user(uid))
+    apps = (find_own(tx, membership.client_id, uid) for membership in tx.members.of_user(uid))
     return sorted(
-        (app for app in found if app is not None),
+        (app for app in apps if app is not None),
         key=lambda app: (app.name.casefold(), app.client.id),
     )
 

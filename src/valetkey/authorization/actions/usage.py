@@ -160,13 +160,13 @@ def hourly_usage(tx: Transaction, now: Instant) -> Mapping[str, Sequence[int]]:
     The kinds are `SIGN_INS`, `FAILED_SIGN_INS`, `TOKENS` and `ERRORS`.
     """
     first = now // _HOUR - _HOURS + 1
-    found = {kind: [0] * _HOURS for kind in (SIGN_INS, FAILED_SIGN_INS, TOKENS, ERRORS)}
+    counts = {kind: [0] * _HOURS for kind in (SIGN_INS, FAILED_SIGN_INS, TOKENS, ERRORS)}
     for counted in tx.usage.since(EVERY_CLIENT_BY_HOUR, first // _HOURS):
         hour, _, kind = counted.kind.partition(".")
-        place = counted.day * _HOURS + int(hour) - first
-        if kind in found and 0 <= place < _HOURS:
-            found[kind][place] += counted.amount
-    return found
+        index = counted.day * _HOURS + int(hour) - first
+        if kind in counts and 0 <= index < _HOURS:
+            counts[kind][index] += counted.amount
+    return counts
 
 
 def sweep_counts(tx: Transaction, now: Instant, limit: int) -> int:

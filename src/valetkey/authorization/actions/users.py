@@ -266,13 +266,13 @@ class UserRecord(Struct, frozen=True):
 
     def faults(self) -> Faults:
         """Return every error."""
-        found: list[MetadataError] = []
+        errors: list[MetadataError] = []
         username = fold(self.username)
         names = (self.username, username)
         # Folded too: a full-width @ would make the name another's email address.
         plain = all(name.isprintable() and not set(name) & set(" @") for name in names)
         if not plain or not 0 < len(username) <= _LONGEST or username != fold(username):
-            found.append(input_fault("username", "username.form", most=_LONGEST))
+            errors.append(input_fault("username", "username.form", most=_LONGEST))
         local, at, domain = self.email.rpartition("@")
         if (
             not (local and at and domain)
@@ -281,10 +281,10 @@ class UserRecord(Struct, frozen=True):
             or " " in self.email
             or not domain.isascii()
         ):
-            found.append(input_fault("email", "claim.email"))
+            errors.append(input_fault("email", "claim.email"))
         if len(self.name) > _LONGEST or not self.name.isprintable():
-            found.append(input_fault("name", "text.printable", most=_LONGEST))
-        return (*found, *claim_faults(self.claims))
+            errors.append(input_fault("name", "text.printable", most=_LONGEST))
+        return (*errors, *claim_faults(self.claims))
 
 
 class Accounts(Struct, frozen=True):
@@ -342,7 +342,7 @@ class Accounts(Struct, frozen=True):
         # An address of an earlier version stays as it was written until it changes.
         is_same = record.email == ascii_email(user.email)
         email = user.email if is_same else record.email
-        wrong = (each for each in record.faults() if each.field != "email" or not is_same)
+        wrong = (error for error in record.faults() if error.field != "email" or not is_same)
         if faults := (*wrong, *new_name):
             return faults
         verified = user.email_verified_at if record.email_verified else None
@@ -482,14 +482,14 @@ def withdraw(tx: Transaction, uid: Uid, grant_id: str, now: Instant) -> bool:
     False if there is no such live grant of this user.
     """
     tx.users.hold_alone(uid)
-    found = tx.grants.find(grant_id)
-    if found is None or found.grant.uid != uid or found.liveness.ended(now):
+    grant_state = tx.grants.find(grant_id)
+    if grant_state is None or grant_state.grant.uid != uid or grant_state.liveness.ended(now):
         return False
     if not tx.grants.revoke(grant_id, now, "user_withdrew"):
         return False
-    if tx.consents.delete(uid, found.grant.client_id):
-        tx.events.add(ConsentWithdrawn(uid, found.grant.client_id), now)
-    event = GrantRevoked(uid, found.grant.client_id, grant_id, "user_withdrew")
+    if tx.consents.delete(uid, grant_state.grant.client_id):
+        tx.events.add(ConsentWithdrawn(uid, grant_state.grant.client_id), now)
+    event = GrantRevoked(uid, grant_state.grant.client_id, grant_id, "user_withdrew")
     tx.events.add(event, now)
     return True
 

@@ -117,7 +117,7 @@ async def build(
             *foundation.self_registrar().sweeps,
             foundation.removal.sweep,
             address_sweep(settings.privacy),
-            *(sweep for each in FEATURES for sweep in each.sweeps),
+            *(sweep for feature in FEATURES for sweep in feature.sweeps),
         ),
         foundation.samples,
     )
@@ -238,7 +238,7 @@ async def build(
             partial(server.brands.follow_changes, store),
             *(partial(kept.follow_changes, store) for kept in memory),
             logout_delivery.deliver,
-            *(job for each in FEATURES for job in each.jobs(parts)),
+            *(job for feature in FEATURES for job in feature.jobs(parts)),
             make_logo_fetcher(foundation, images).fetch,
             partial(answer_clock.run, store),
             DatabaseGauges(
@@ -246,7 +246,7 @@ async def build(
                 runtime,
                 settings.tokens.signing_key_lifetime,
                 settings.audit.export,
-                [gauges for each in FEATURES for gauges in each.gauges],
+                [gauges for feature in FEATURES for gauges in feature.gauges],
             ).run,
             *make_mail_delivery(foundation, server.brands),
             *(
@@ -263,7 +263,7 @@ async def build(
 
 async def _memory(services: Services) -> tuple[Memory, ...]:
     """Return what features keep in memory, read for the first time."""
-    memory = tuple(kept for each in FEATURES for kept in each.memory(services))
+    memory = tuple(kept for feature in FEATURES for kept in feature.memory(services))
     for kept in memory:
         await kept.refresh(services.store)
     return memory
@@ -271,4 +271,4 @@ async def _memory(services: Services) -> tuple[Memory, ...]:
 
 def _of_features(parts: EndpointParts) -> tuple[Route, ...]:
     """Return the endpoints of all features."""
-    return tuple(route for each in FEATURES for route in each.endpoints(parts))
+    return tuple(route for feature in FEATURES for route in feature.endpoints(parts))

@@ -150,8 +150,8 @@ def metadata_routes(
     refuse: ClientRefusal,
 ) -> tuple[Route, ...]:
     """Return the routes of the discovery document, which is derived from the other routes."""
-    known = (*Algorithm, mac.ALGORITHM)
-    ours = tuple(each.value for each in foundation.keys.algorithms)
+    algorithms = (*Algorithm, mac.ALGORITHM)
+    ours = tuple(algorithm.value for algorithm in foundation.keys.algorithms)
     brand, registration = foundation.settings.brand, foundation.settings.registration
     facts = ServerFacts(
         issuer=foundation.issuer,
@@ -163,10 +163,10 @@ def metadata_routes(
         prompts=tuple(server.prompts),
         subject_types=SUBJECT_TYPES,
         authentication_methods=tuple(n for method in METHODS for n in method.metadata_names),
-        assertion_algorithms=known,
+        assertion_algorithms=algorithms,
         id_token_algorithms=(*ours, mac.ALGORITHM),
         introspection_algorithms=ours,
-        request_object_algorithms=known,
+        request_object_algorithms=algorithms,
         encryption_algorithms=jwe.ALGORITHMS,
         content_encryptions=tuple(jwe.ENCRYPTIONS),
         policy_uri=brand.privacy_url,
@@ -180,8 +180,8 @@ def metadata_routes(
         and implicit.NAME in registration.grant_types,
         of_features={
             name: value
-            for each in FEATURES
-            for name, value in each.metadata(foundation.issuer).items()
+            for feature in FEATURES
+            for name, value in feature.metadata(foundation.issuer).items()
         },
     )
     metadata = MetadataEndpoint(foundation.store, facts)

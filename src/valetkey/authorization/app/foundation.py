@@ -57,10 +57,10 @@ def check_grant_types(settings: Settings) -> None:
     for name in section.grant_types:
         # A default may name the grant type of a feature that was taken out.
         if name not in registrable and name not in type(section)().grant_types:
-            known = ", ".join(registrable)
-            raise OperatorError(f'"{name}" is not one of {known}', "registration.grant_types")
-    for each in FEATURES:
-        each.check_settings(settings, GRANT_RULES)
+            choices = ", ".join(registrable)
+            raise OperatorError(f'"{name}" is not one of {choices}', "registration.grant_types")
+    for feature in FEATURES:
+        feature.check_settings(settings, GRANT_RULES)
 
 
 def check_scopes(settings: Settings) -> None:
@@ -101,8 +101,8 @@ class Foundation(Struct, frozen=True):
         check_grant_types(settings)
         other = replace(self, settings=settings)
         other.self_registrar()
-        for each in FEATURES:
-            each.check_scopes(settings, other.requestable)
+        for feature in FEATURES:
+            feature.check_scopes(settings, other.requestable)
 
     @property
     def issuer(self) -> str:
@@ -179,10 +179,10 @@ class Foundation(Struct, frozen=True):
         Raises OperatorError if the settings give them a scope that users cannot be asked for.
         """
         settings = self.settings.registration
-        known = self.requestable
+        scope_names = self.requestable
         for name in settings.scopes:
-            if name not in known:
-                message = f'"{name}" is not one of {", ".join(known)}'
+            if name not in scope_names:
+                message = f'"{name}" is not one of {", ".join(scope_names)}'
                 raise OperatorError(message, "registration.scopes")
         algorithms = self.settings.tokens.signing_algorithms
         rules = SelfRules(
@@ -214,7 +214,7 @@ class Foundation(Struct, frozen=True):
     @property
     def developers(self) -> DeveloperPolicy:
         """Return which users register apps."""
-        policies = (each.developers(self.settings) for each in FEATURES)
+        policies = (feature.developers(self.settings) for feature in FEATURES)
         return next((policy for policy in policies if policy), DeveloperPolicy())
 
     @property
@@ -277,13 +277,13 @@ class Foundation(Struct, frozen=True):
         mark = int.from_bytes(print_[:7], "big")
         if await self.store.write(lambda tx: tx.signing_keys.belongs_to(mark), done_by=USUAL_ACTOR):
             return
-        place = (
+        source = (
             "the keyring in the environment"
             if self.settings.authorization.keyring_text is not None
             else str(keyring_path(self.settings))
         )
         raise OperatorError(
-            f"{place} is not the keyring that this database was made with; put that one back: "
+            f"{source} is not the keyring that this database was made with; put that one back: "
             "valetkey key restore FILE",
             "authorization.keyring",
         )
@@ -401,9 +401,9 @@ def _keyring(settings: Settings, runtime: Runtime, *, begins: bool) -> Keyring:
 
 
 def _credential(settings: Settings, runtime: Runtime) -> Secret:
-    given = settings.resource.credential_text
-    if given is not None:
-        return given
+    credential = settings.resource.credential_text
+    if credential is not None:
+        return credential
 
     def make() -> str:
         return fresh_secret(Prefix.CLIENT_SECRET, runtime.random).reveal()

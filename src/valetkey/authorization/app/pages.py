@@ -204,12 +204,14 @@ def visitor_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     leave = SignOutPages(server.cookies, site.sign_out)
     owner = OwnerLinks(server, accounts, site.passwords_at("account"))
     of_features = site.of_features
-    sign_in_links = tuple(link for each in FEATURES for link in each.sign_in_links(of_features))
+    sign_in_links = tuple(
+        link for feature in FEATURES for link in feature.sign_in_links(of_features)
+    )
     return (
         *SignInPages(site.flow, site.passwords, mode, sign_in_links).pages(),
         *SecondFactor(site.flow).pages(),
         *ConsentPages(server).pages(),
-        *(page for each in FEATURES for page in each.visitor(of_features)),
+        *(page for feature in FEATURES for page in feature.visitor(of_features)),
         *leave.pages(),
         *Logout(server, leave).pages(),
         *ErrorPages(server.issuer).pages(),
@@ -228,8 +230,8 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
     server, factors, notices = site.server, site.factors, site.foundation.notices
     store, scopes, settings = server.store, server.scopes, site.foundation.settings
     change, of_features = site.password_change, site.of_features
-    sections = tuple(section for each in FEATURES for section in each.security(of_features))
-    notices_of_features = tuple(each.account_notices for each in FEATURES)
+    sections = tuple(section for feature in FEATURES for section in feature.security(of_features))
+    notices_of_features = tuple(feature.account_notices for feature in FEATURES)
     listed = ListedEvents.from_kinds(KINDS)
     overview = AccountOverview(store, server.sessions, listed, notices_of_features)
     profile = ProfilePages(store, server, server.brands)
@@ -251,7 +253,7 @@ def account_pages(site: PageDependencies) -> tuple[AnyPage, ...]:
         *Data(store, server, server.brands, site.foundation.settings.api_url).pages(),
         *RemoveAccount(store, server, site.foundation.removal).pages(),
         *EmailAddressPages(site.email_change).pages(),
-        *(page for each in FEATURES for page in each.account(of_features)),
+        *(page for feature in FEATURES for page in feature.account(of_features)),
     )
 
 
@@ -260,9 +262,9 @@ def areas(site: PageDependencies) -> tuple[tuple[AnyPage, ...], ...]:
     of_features, services = site.of_features, site.foundation.services
 
     def of_apps(frame: str) -> tuple[AnyPage, ...]:
-        return tuple(page for each in FEATURES for page in each.app_pages(services, frame))
+        return tuple(page for feature in FEATURES for page in feature.app_pages(services, frame))
 
-    return tuple(pages for each in FEATURES if (pages := each.area(of_features, of_apps)))
+    return tuple(pages for feature in FEATURES if (pages := feature.area(of_features, of_apps)))
 
 
 def admin_pages(
@@ -270,11 +272,13 @@ def admin_pages(
 ) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store = foundation.services, foundation.store
-    links = [link for each in FEATURES for link in each.links]
+    links = [link for provider in FEATURES for link in provider.links]
     ids = NewIds(foundation.keyring, foundation.runtime.random)
     pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector, services.kinds).pages(),
-        *UserListPages(store, [link for each in FEATURES for link in each.users_links]).pages(),
+        *UserListPages(
+            store, [link for provider in FEATURES for link in provider.users_links]
+        ).pages(),
         *UserForms(services).pages(),
         *ApiRoleForms(services).pages(),
         *SelectedPages(services, SELECTED_USERS).pages(),
@@ -305,9 +309,9 @@ def admin_pages(
             mine = [page for page in made if _place_of(page, places) == below]
             # The page that it follows may be gone with another feature.
             ends = (_end_of(pages, path) for path in above)
-            place = next((end for end in ends if end), len(pages))
-            pages[place:place] = mine
-    kinds = tuple(kind for each in FEATURES for kind in each.search_kinds(services))
+            index = next((end for end in ends if end), len(pages))
+            pages[index:index] = mine
+    kinds = tuple(kind for provider in FEATURES for kind in provider.search_kinds(services))
     return (*pages, *ConsoleSearch(services, kinds, Menu(pages).navigation().menu).pages())
 
 
@@ -320,7 +324,7 @@ def _end_of(pages: Sequence[AnyPage], path: str) -> int:
 def _place_of(page: AnyPage, places: Iterable[str]) -> str:
     """Return the longest of these paths at or above that of the page."""
     return max(
-        (each for each in places if f"{page.path}/".startswith(f"{each}/" if each else "")), key=len
+        (path for path in places if f"{page.path}/".startswith(f"{path}/" if path else "")), key=len
     )
 
 

@@ -312,9 +312,16 @@ def brand_of(settings: Settings) -> Brand:
 
 def own_callback(services: Services) -> OwnCallback:
     """Return what finds the callback of a feature that a request names."""
-    callbacks = [made for each in FEATURES if (made := each.own_callback(services))]
+    callbacks = [made for feature in FEATURES if (made := feature.own_callback(services))]
 
     def find(parameters: Mapping[str, str], now: Instant) -> SessionCallback | None:
-        return next((found for each in callbacks if (found := each(parameters, now))), None)
+        return next(
+            (
+                session_callback
+                for callback in callbacks
+                if (session_callback := callback(parameters, now))
+            ),
+            None,
+        )
 
     return find

@@ -176,14 +176,14 @@ class KnownBrowser(Struct, frozen=True):
             return ""
         name, *marks = self.cookie.split(".")
         own = self._mark_of(name, uid)
-        return own if any(same(own, each) for each in marks) else ""
+        return own if any(same(own, account_mark) for account_mark in marks) else ""
 
     def with_account(self, uid: Uid, random: Callable[[int], bytes]) -> str:
         """Return the cookie extended by an account that just signed in."""
-        known = bool(_COOKIE.fullmatch(self.cookie))
-        name, *marks = self.cookie.split(".") if known else (to_base64url(random(16)),)
+        is_valid = bool(_COOKIE.fullmatch(self.cookie))
+        name, *marks = self.cookie.split(".") if is_valid else (to_base64url(random(16)),)
         own = self._mark_of(name, uid)
-        others = [each for each in marks if each != own]
+        others = [account_mark for account_mark in marks if account_mark != own]
         return ".".join((name, own, *others[: _MOST - 1]))
 
     def _mark_of(self, name: str, uid: Uid) -> str:
@@ -214,9 +214,9 @@ class Browsers(Struct, frozen=True):
 
     def browser(self, request: Request) -> tuple[str, Pairs]:
         """Return the cookie of this browser, and the header that sets it if it has none yet."""
-        known = self.cookies.browser(request)
-        if known:
-            return known, ()
+        sent_cookie = self.cookies.browser(request)
+        if sent_cookie:
+            return sent_cookie, ()
         cookie = fresh_secret(Prefix.BROWSER, self.random)
         return cookie.reveal(), (self.cookies.set_browser(cookie),)
 
@@ -253,16 +253,16 @@ class Browsers(Struct, frozen=True):
         if not cookie:
             return None
         key, sessions, now = self.keyring.fingerprint_key, self.sessions, request.at
-        found = await self.store.read_one(
+        live_session = await self.store.read_one(
             lambda tx: find_present(tx, cookie, client_id, key, sessions, now)
         )
-        if found is not None and not polled and found.signed_in.is_stale(now):
-            seen = found.signed_in.session.id
+        if live_session is not None and not polled and live_session.signed_in.is_stale(now):
+            seen = live_session.signed_in.session.id
             with coming_from(request):
                 await self.store.write(
                     lambda tx: tx.sessions.touch(seen, tx.origin.address, now), done_by=USUAL_ACTOR
                 )
-        return found
+        return live_session
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def fresh_key(random: Callable[[int], bytes]) -> bytes:
 def written(key: bytes) -> str:
     """Return the secret as users type it into their app: base32 in groups of four."""
     text = b32encode(key).decode("ascii").rstrip("=")
-    return " ".join(text[place : place + 4] for place in range(0, len(text), 4))
+    return " ".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
 def address(key: bytes, issuer: str, account: str) -> str:
@@ -94,10 +94,12 @@ def step_of(key: bytes, typed: str, now: Instant) -> int | None:
     if len(digits) != _DIGITS or not digits.isdigit():
         return None
     present = now // PERIOD
-    found = [
-        step for step in (present + each for each in _AROUND) if same(code_at(key, step), digits)
+    steps = [
+        step
+        for step in (present + offset for offset in _AROUND)
+        if same(code_at(key, step), digits)
     ]
-    return found[0] if found else None
+    return steps[0] if steps else None
 
 
 COUNT = 10
@@ -130,8 +132,8 @@ def fingerprints(key: FingerprintKey, uid: Uid, codes: Sequence[str]) -> list[Fi
 
 def _written(drawn: bytes) -> str:
     # 32 letters divide 256: all are equally likely.
-    letters = "".join(_ALPHABET[each % len(_ALPHABET)] for each in drawn)
-    return "-".join(letters[place : place + _GROUP] for place in range(0, _LENGTH, _GROUP))
+    letters = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in drawn)
+    return "-".join(letters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))
 
 
 LADDER = (Limit(5, minutes(15)), Limit(10, hours(2)), Limit(20, days(1)))
@@ -262,19 +264,19 @@ class Factors(Struct, frozen=True):
         """
         if shown.credential:
             right = looked is not None and looked.passkey.uid == user.uid
-            found = (
+            proof = (
                 self.prove_by_passkey(tx, looked, now) if looked and right else VerificationFailed()
             )
         else:
             attempt = count_attempt(tx, self.keyring.fingerprint_key, user.uid, familiar, now)
             if attempt.wait:
                 return VerificationFailed(attempt.wait)
-            found = self._by_code(tx, user.uid, shown, now)
-            if isinstance(found, FactorProof):
+            proof = self._by_code(tx, user.uid, shown, now)
+            if isinstance(proof, FactorProof):
                 attempt.give_back(tx)
-        if isinstance(found, VerificationFailed):
+        if isinstance(proof, VerificationFailed):
             tx.events.add(SecondFactorFailed(user.uid, channel), now)
-        return found
+        return proof
 
     def _by_code(
         self, tx: Transaction, uid: Uid, shown: SubmittedFactor, now: Instant

@@ -190,9 +190,9 @@ class Passkeys(Struct, frozen=True):
         if once is None or (handle and not same(handle, expected)):
             return None
         try:
-            known = webauthn.AttestedCredentialData(passkey.public)
+            credential = webauthn.AttestedCredentialData(passkey.public)
             complete = self._server().authenticate_complete  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            complete(_state(answer), [known], answer.as_json())
+            complete(_state(answer), [credential], answer.as_json())
             data = webauthn.AuthenticatorData(_decoded(answer.response["authenticatorData"]))
         except _BROKEN:
             return None
@@ -213,9 +213,9 @@ class Passkeys(Struct, frozen=True):
         )
         server.allowed_algorithms = [
             webauthn.PublicKeyCredentialParameters(
-                type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, alg=each
+                type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, alg=algorithm
             )
-            for each in _ALGORITHMS
+            for algorithm in _ALGORITHMS
         ]
         return server
 
@@ -312,7 +312,7 @@ def _is_sound(made: "webauthn.AttestedCredentialData") -> bool:
 def _descriptors(passkeys: Sequence[Passkey]) -> "list[webauthn.PublicKeyCredentialDescriptor]":
     return [
         webauthn.PublicKeyCredentialDescriptor(
-            type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, id=_decoded(each.handle)
+            type=webauthn.PublicKeyCredentialType.PUBLIC_KEY, id=_decoded(passkey.handle)
         )
-        for each in passkeys
+        for passkey in passkeys
     ]

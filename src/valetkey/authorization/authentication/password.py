@@ -52,10 +52,10 @@ _TAIL = "0123456789!?.*#$@_-"
 
 def is_well_known(text: str) -> bool:
     """Return whether the password is in the list, in any spelling or with an added ending."""
-    known = _known()
+    listed_prints = _known()
     for print_ in prints(forms(text)):
-        place = bisect_left(known, print_)
-        if place < len(known) and known[place] == print_:
+        index = bisect_left(listed_prints, print_)
+        if index < len(listed_prints) and listed_prints[index] == print_:
             return True
     return _is_poor(text)
 
@@ -156,11 +156,11 @@ def verify(text: str, stored: str | None, settings: PasswordSettings) -> bool:
         return False
     matches = _check(stored)
     if matches is None:
-        for each in spellings(text, stored):
-            hash_prepared(each, settings, bytes(_SALT))
+        for spelling in spellings(text, stored):
+            hash_prepared(spelling, settings, bytes(_SALT))
         return False
     try:
-        return any(matches(each) for each in spellings(text, stored))
+        return any(matches(spelling) for spelling in spellings(text, stored))
     except MemoryError:
         raise
     except Exception as failure:  # noqa: BLE001 - a library may fail on what is stored

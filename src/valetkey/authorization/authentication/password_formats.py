@@ -105,7 +105,7 @@ def apr1(prepared: bytes, salt: bytes) -> str:
         text = prepared if odd else digest
         text += (salt if turn % 3 else b"") + (prepared if turn % 7 else b"")
         digest = _md5(text + (digest if odd else prepared))
-    return _little_endian_64(bytes(digest[place] for place in _APR1_ORDER))
+    return _little_endian_64(bytes(digest[index] for index in _APR1_ORDER))
 
 
 def _md5(data: bytes) -> bytes:
@@ -194,10 +194,10 @@ def read_hash(stored: str, most: Cost = FOREIGN) -> StoredHash:
     """Return the hash, to be verified at a bounded cost. Raises HashFault."""
     if len(stored) > _LONGEST:
         raise HashFault
-    for each in _FORMATS:
-        match = each.pattern.fullmatch(stored)
+    for hash_format in _FORMATS:
+        match = hash_format.pattern.fullmatch(stored)
         if match is not None:
-            return StoredHash(each.name, each.read(match, most))
+            return StoredHash(hash_format.name, hash_format.read(match, most))
     raise HashFault
 
 
@@ -245,11 +245,11 @@ def _encoded(match: _Match) -> tuple[bytes, bytes]:
 
 def _parameters(text: str) -> dict[str, int]:
     """Return `name=number` pairs in any order. Raises HashFault for a repeated one."""
-    pairs = [each.partition("=") for each in text.split(",")]
-    found = {name: int(value) for name, _, value in pairs}
-    if len(found) < len(pairs):
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    parameters = {name: int(value) for name, _, value in pairs}
+    if len(parameters) < len(pairs):
         raise HashFault(_BROKEN)
-    return found
+    return parameters
 
 
 _ARGON2: Mapping[str, type[Argon2id | Argon2i | Argon2d]] = {
@@ -445,7 +445,7 @@ def _wordpress_of(check: Check) -> Check:
     def matches(prepared: bytes) -> bool:
         bare = prepared.strip()
         slashed = re.sub(rb"(['\"\\])", rb"\\\1", bare)
-        return any(check(each) for each in dict.fromkeys((bare, slashed)))
+        return any(check(spelling) for spelling in dict.fromkeys((bare, slashed)))
 
     return matches
 
@@ -549,5 +549,5 @@ _FORMATS = (
     ),
     _format("ASP.NET Identity", r"(?P<record>A[A-Q][A-Za-z0-9+/]{40,700}={0,2})", _identity),
 )
-FORMATS = tuple(each.name for each in _FORMATS)
+FORMATS = tuple(hash_format.name for hash_format in _FORMATS)
 """The names of the formats, as reports show them."""

@@ -54,8 +54,8 @@ class Places:
         """Return "City, Country" in this language (BCP 47), else in English; "" if unknown."""
         if self._opened is None or not address:
             return ""
-        found = (_name(names, language) for names in self._names(address))
-        return ", ".join(filter(None, found))
+        parts = (_name(names, language) for names in self._names(address))
+        return ", ".join(filter(None, parts))
 
     def _look_up(self, address: str) -> tuple[Names, ...]:
         if self._opened is None:
@@ -122,8 +122,8 @@ def _names(part: object) -> Names:
     names = cast("Mapping[str, object]", part).get("names") if isinstance(part, dict) else None
     if not isinstance(names, dict):
         return {}
-    found = cast("Mapping[str, object]", names)
-    return {tag: text[:_LONGEST] for tag, text in found.items() if isinstance(text, str)}
+    texts = cast("Mapping[str, object]", names)
+    return {tag: text[:_LONGEST] for tag, text in texts.items() if isinstance(text, str)}
 
 
 def _name(names: Names, language: str) -> str:

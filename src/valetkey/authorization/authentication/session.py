@@ -350,7 +350,7 @@ def write_ended_sessions(
     bound = tx.bulk_revocations.grants_of_sessions(uid, BATCH)
     reasons = dict.fromkeys(others, because) | dict.fromkeys(bound, "session_ended")
     # Ordered by id for all reasons: a transaction that ends some of them might deadlock.
-    for grant in sorted(reasons, key=lambda each: each.id):
+    for grant in sorted(reasons, key=lambda ended_grant: ended_grant.id):
         revoke_ended(tx, (grant,), now, reasons[grant])
     return max(len(sessions), len(bound), len(others))
 

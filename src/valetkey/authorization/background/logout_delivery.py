@@ -58,7 +58,7 @@ class LogoutDelivery:
         """Attempt these now, concurrently; after two seconds they continue in the background."""
         if leased:
             await asyncio.wait(
-                [self._begin(self._attempt(each)) for each in leased], timeout=_HELD_UP
+                [self._begin(self._attempt(delivery)) for delivery in leased], timeout=_HELD_UP
             )
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class LogoutDelivery:
             lambda tx: tx.deliveries.lease(now, until, BATCH), done_by=SYSTEM
         )
         if leased:
-            await asyncio.wait([self._begin(self._attempt(each)) for each in leased])
+            await asyncio.wait([self._begin(self._attempt(delivery)) for delivery in leased])
         return len(leased) == BATCH
 
     async def _attempt(self, delivery: Delivery) -> None:
@@ -178,9 +178,9 @@ def pause_after(failures: int, seconds: int, random: Callable[[int], bytes]) -> 
     return Lifetime(max(int(longest * (1 - jitter / 2)), seconds))
 
 
-def asked_pause(found: Fetched) -> int:
+def asked_pause(response: Fetched) -> int:
     """Return the seconds in the Retry-After of a response; 0 for none or another form."""
-    text = found.retry_after
+    text = response.retry_after
     return min(int(text), LONGEST_PAUSE) if _SECONDS.fullmatch(text) else 0
 
 
@@ -201,11 +201,11 @@ class ReceiverTasks:
 
     def begin(self, receivers: Iterable[str]) -> None:
         """Start a task for each of these receivers that has none here."""
-        for each in receivers:
-            if each not in self._under_way:
-                task = asyncio.create_task(self._deliver_all(each))
-                self._under_way[each] = task
-                task.add_done_callback(partial(self._end, each))
+        for receiver in receivers:
+            if receiver not in self._under_way:
+                task = asyncio.create_task(self._deliver_all(receiver))
+                self._under_way[receiver] = task
+                task.add_done_callback(partial(self._end, receiver))
 
     async def close(self) -> None:
         """Cancel all tasks; another process retries when their leases have expired."""

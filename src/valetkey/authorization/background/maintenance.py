@@ -240,7 +240,9 @@ def sweep_events(tx: Transaction, keep: Retention, limit: int) -> int:
 def _write_down(waiting: Sequence[Decision], tx: Transaction) -> None:
     if tx.decisions.find(waiting[0].reference) is not None:
         # The connection was lost during the write, which was committed.
-        waiting = [each for each in waiting if tx.decisions.find(each.reference) is None]
+        waiting = [
+            decision for decision in waiting if tx.decisions.find(decision.reference) is None
+        ]
     for decision in waiting:
         tx.decisions.add(decision)
     count_refusals(tx, waiting)
@@ -381,7 +383,7 @@ class DatabaseGauges(Struct, frozen=True):
                     metrics.SIGNING_KEY_AGE,
                     metrics.AUDIT_WAITING,
                     metrics.AUDIT_EXPORT_LAG,
-                    *(gauge for each in self.more for gauge in each.metrics),
+                    *(gauge for gauges in self.more for gauge in gauges.metrics),
                 ):
                     gauge.replace({})
             await rest(_READ_EVERY)
@@ -393,8 +395,8 @@ class DatabaseGauges(Struct, frozen=True):
 
     def _read(self, tx: Transaction, now: Instant) -> None:
         _read(tx, now, self.destinations)
-        for each in self.more:
-            each.read(tx, now)
+        for gauges in self.more:
+            gauges.read(tx, now)
 
 
 def set_queue(name: str, waiting: int, since: Instant | None, now: Instant) -> None:

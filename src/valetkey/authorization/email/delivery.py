@@ -218,8 +218,8 @@ class MailDelivery(Struct, frozen=True):
     async def _attempt(self, mail: QueuedEmail) -> None:
         email = self.outbox.open(mail)
         if email is None:
-            known = kind_of(mail.kind) is not None
-            because = "encrypted with another keyring" if known else "its feature was taken out"
+            is_known = kind_of(mail.kind) is not None
+            because = "encrypted with another keyring" if is_known else "its feature was taken out"
             await self._give_up(mail, because)
             return
         if mail.expires_at <= self.runtime.now():

@@ -62,10 +62,12 @@ class RenderedEmail(Struct, frozen=True):
     def text(self) -> str:
         """The email as plain text, with lines short enough for every reader."""
         return "\n\n".join(
-            f"{each.label}:\n{each.text}".removeprefix(":\n")
-            if each.is_address
-            else textwrap.fill(each.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
-            for each in self.paragraphs
+            f"{paragraph.label}:\n{paragraph.text}".removeprefix(":\n")
+            if paragraph.is_address
+            else textwrap.fill(
+                paragraph.text, _WIDTH, break_long_words=False, break_on_hyphens=False
+            )
+            for paragraph in self.paragraphs
         )
 
 
@@ -79,7 +81,7 @@ def write(email: Email, *, brand: Brand) -> RenderedEmail:
     subject, *paragraphs = (
         " ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()
     )
-    shown = [_paragraph(each) for each in paragraphs]
+    shown = [_paragraph(paragraph) for paragraph in paragraphs]
     if "username" in values:
         note = environment.get_template("note.txt").render(values).strip()
         shown.append(Paragraph(note, is_note=True))

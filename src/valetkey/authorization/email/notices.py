@@ -116,9 +116,9 @@ class Links(Struct, frozen=True):
             return None
         return ValidLink(voucher, msgspec.json.decode(plain, type=dict[str, str]))
 
-    def redeem(self, tx: Transaction, found: ValidLink, now: Instant) -> bool:
+    def redeem(self, tx: Transaction, link: ValidLink, now: Instant) -> bool:
         """Redeem the link. Exactly one of several concurrent callers gets True."""
-        return tx.vouchers.redeem(found.voucher, now)
+        return tx.vouchers.redeem(link.voucher, now)
 
     def _print(self, kind: VoucherKind, text: str) -> Fingerprint:
         return self.keyring.fingerprint_key.fingerprint(f"link {kind}", text)
@@ -345,12 +345,12 @@ class Notices(Struct, frozen=True):
             if owner is None or owner.disabled_at is not None or owner.email_verified_at is None:
                 continue
             has_page = tx.members.find(app.id, uid) is not None
-            place = f"{DEVELOPER}/apps/{quote(app.id, safe='')}" if has_page else DEVELOPER
+            path = f"{DEVELOPER}/apps/{quote(app.id, safe='')}" if has_page else DEVELOPER
             values = {
                 **texts,
                 "username": owner.username,
                 "page": "yes" if has_page else "",
-                "link": f"{self.issuer}{place}",
+                "link": f"{self.issuer}{path}",
             }
             self.outbox.enqueue(tx, email_to(owner, EmailKind.APP_CHANGED, values), now)
 

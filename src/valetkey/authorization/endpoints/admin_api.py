@@ -126,7 +126,7 @@ def _operation(tag: str, operation: Operation, table: Table) -> _Schema:
 
 
 def _parameters(operation: Operation) -> Sequence[_Schema]:
-    found: list[_Schema] = [
+    parameters: list[_Schema] = [
         {
             "name": name,
             "in": "path",
@@ -135,18 +135,18 @@ def _parameters(operation: Operation) -> Sequence[_Schema]:
         }
         for name in operation.arguments
     ]
-    for each in operation.query:
-        schema = dict(each.schema)
-        found.append(
+    for parameter in operation.query:
+        schema = dict(parameter.schema)
+        parameters.append(
             {
-                "name": each.name,
+                "name": parameter.name,
                 "in": "query",
-                "description": each.description,
+                "description": parameter.description,
                 "schema": schema,
             }
         )
     if operation.requires_if_match:
-        found.append(
+        parameters.append(
             {
                 "name": "If-Match",
                 "in": "header",
@@ -155,7 +155,7 @@ def _parameters(operation: Operation) -> Sequence[_Schema]:
                 "schema": {"type": "string", "pattern": _TAGS},
             }
         )
-    return found
+    return parameters
 
 
 def _answer(operation: Operation, table: Table) -> _Schema:
@@ -163,7 +163,7 @@ def _answer(operation: Operation, table: Table) -> _Schema:
     headers: _Schema = {}
     if operation.returns_etag:
         headers["ETag"] = {"schema": {"type": "string"}, "required": True}
-    if any(each.name == CURSOR for each in operation.query):
+    if any(parameter.name == CURSOR for parameter in operation.query):
         headers["Link"] = {"schema": {"type": "string"}, "description": "`next`, where there is"}
     if operation.status == HTTPStatus.CREATED:
         headers["Location"] = {
@@ -209,7 +209,7 @@ def _ref(shape: object, table: Table) -> object:
 @cache
 def _schemas(table: Table) -> tuple[Mapping[object, object], Mapping[str, object]]:
     """Return a reference to each shape, and the shapes by name; computed once for all rows."""
-    named = [each for o in table.operations for each in (o.input, o.output) if each is not None]
+    named = [shape for o in table.operations for shape in (o.input, o.output) if shape is not None]
     shapes = tuple(dict.fromkeys(named))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REF)
     return dict(zip(shapes, schemas, strict=True)), {
@@ -243,9 +243,9 @@ def split(operation: Operation, reader: Operation | None, body: object) -> tuple
     names = _read_only(operation.input, reader.output) if changes and reader else frozenset[str]()
     if not isinstance(body, dict):
         return body, _NOTHING
-    given = cast("dict[str, object]", body)
-    read_only = {name: value for name, value in given.items() if name in names}
-    return {name: value for name, value in given.items() if name not in read_only}, read_only
+    members = cast("dict[str, object]", body)
+    read_only = {name: value for name, value in members.items() if name in names}
+    return {name: value for name, value in members.items() if name not in read_only}, read_only
 
 
 async def check_read_only(call: Call, reader: Operation | None, read_only: Document) -> None:
@@ -256,8 +256,8 @@ async def check_read_only(call: Call, reader: Operation | None, read_only: Docum
     if reader is None or not read_only:
         return
     result = await reader.run(replace(call, operation=reader, query={}, body=None))
-    found = cast("Document", msgspec.to_builtins(result.value))
-    shown = cast("Document", found.get("record", found))
+    output = cast("Document", msgspec.to_builtins(result.value))
+    shown = cast("Document", output.get("record", output))
     wrong = [name for name, value in read_only.items() if not is_shown(shown, name, value)]
     if wrong:
         raise InvalidInput([MetadataError(name, "the server sets this field") for name in wrong])
@@ -270,7 +270,7 @@ def _read_only(takes: type | None, gives: type | None) -> frozenset[str]:
 
 
 def _names(kind: object) -> frozenset[str]:
-    fields = {each.encode_name: each for each in msgspec.structs.fields(cast("type", kind))}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(cast("type", kind))}
     record = fields.get("record")
     return frozenset(fields) if record is None else _names(record.type)
 
@@ -353,8 +353,8 @@ def read_body(
 
 
 def _file(upload: Upload, request: Request) -> UploadedFile:
-    given = _MEDIA.fullmatch((request.headers.get("content-type") or "").strip(" \t"))
-    media = given[1].lower() if given else ""
+    match = _MEDIA.fullmatch((request.headers.get("content-type") or "").strip(" \t"))
+    media = match[1].lower() if match else ""
     if media not in upload.media:
         reason = f"the body must be {', '.join(upload.media)}; in UTF-8"
         raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, reason, "http.content_type")
@@ -363,14 +363,14 @@ def _file(upload: Upload, request: Request) -> UploadedFile:
 
 def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]:
     """Return the query parameters of the operation; Refused if they are invalid."""
-    known = {each.name: each for each in operation.query}
+    query_parameters = {parameter.name: parameter for parameter in operation.query}
     form = read_query(request.query)
-    if unknown := [name for name in form.names if name not in known]:
-        names = ", ".join(known)
+    if unknown := [name for name in form.names if name not in query_parameters]:
+        names = ", ".join(query_parameters)
         raise Refused.because(
             ErrorCode.INVALID_REQUEST,
             f"this takes the query parameters {names}, and no others"
-            if known
+            if query_parameters
             else "this takes no query parameters",
             "query.unknown",
             names,
@@ -378,7 +378,7 @@ def read_parameters(operation: Operation, request: Request) -> Mapping[str, str]
         )
     faults: list[MetadataError] = []
     parameters: dict[str, str] = {}
-    for name, parameter in known.items():
+    for name, parameter in query_parameters.items():
         value = form.get(name)
         if value is None:
             continue
@@ -401,9 +401,9 @@ def _wrong(parameter: QueryParameter, value: str) -> str:
         if value not in {"true", "false"}:
             return "true or false"
     elif "enum" in schema:
-        known = cast("list[str]", schema["enum"])
-        if value not in known:
-            return f"one of: {', '.join(known)}"
+        choices = cast("list[str]", schema["enum"])
+        if value not in choices:
+            return f"one of: {', '.join(choices)}"
     else:
         return _wrong_text(parameter, value)
     return ""
@@ -451,10 +451,10 @@ class OperationEndpoint(Struct, frozen=True):
         operation, store, now = self.operation, self.services.store, request.at
         text = request.bearer_token
         key = self.services.fingerprints
-        found = await store.read(lambda tx: authenticate(tx, key, text, now))
-        if found is None:
+        authentication = await store.read(lambda tx: authenticate(tx, key, text, now))
+        if authentication is None:
             raise Refused(NO_TOKEN)
-        token, program, powers = found
+        token, program, powers = authentication
         if token.last_used_at is None or token.last_used_at + _NOTED_EVERY <= now:
             await store.write(
                 lambda tx: tx.api_tokens.note_use(token.id, now), done_by=program.done_by
@@ -535,12 +535,14 @@ def routes(
     async def people(request: Request) -> Response:
         named = read_query(request.query).get("operation")
         if named is not None:
-            found = next((each for each in table.operations if each.id == named), None)
-            if found is None:
+            named_operation = next(
+                (candidate for candidate in table.operations if candidate.id == named), None
+            )
+            if named_operation is None:
                 raise Refused.because(
                     ErrorCode.NOT_FOUND, "this operation does not exist", "admin.operation"
                 )
-            return renderer.page(request, operation_page(issuer, found))
+            return renderer.page(request, operation_page(issuer, named_operation))
         return renderer.page(request, explained(issuer, table))
 
     async def nothing(_: Request) -> Response:
@@ -567,15 +569,15 @@ def _route(
     problems: Problems,
     object_argument: str,
 ) -> Route:
-    reader = next((each for each in operations if each.method == "GET"), None)
+    reader = next((operation for operation in operations if operation.method == "GET"), None)
     methods: dict[str, Endpoint] = {
-        each.method: OperationEndpoint(services, problems, each, reader, object_argument)
-        for each in operations
+        operation.method: OperationEndpoint(services, problems, operation, reader, object_argument)
+        for operation in operations
     }
     whole, refuse = f"{PREFIX}{path}", problems.at(f"{PREFIX}{path}")
-    for each in operations:
-        if each.upload is not None:
-            limit = each.upload.largest(services.settings)
+    for operation in operations:
+        if operation.upload is not None:
+            limit = operation.upload.largest(services.settings)
             return Route(whole, methods, refuse, Body.ANY, limit=limit)
     return Route(whole, methods, refuse, Body.JSON)
 

@@ -113,17 +113,17 @@ class IdentityEndpoint(Struct, frozen=True):
     def _answer(
         self, tx: Transaction, record_request: RecordRequest, read: Read | None, now: Instant
     ) -> _Answer:
-        found = self.reader.find_live(tx, record_request.access_token, read, now)
-        if found is None or require_live(found.liveness, now) is not None:
+        token_state = self.reader.find_live(tx, record_request.access_token, read, now)
+        if token_state is None or require_live(token_state.liveness, now) is not None:
             return Refusal(
                 ErrorCode.INVALID_TOKEN,
                 "the access token expired, was revoked, or is not one of ours",
                 "identity.token",
                 "a live access token",
-                "another" if found is None else found.liveness.ended(now),
+                "another" if token_state is None else token_state.liveness.ended(now),
             )
-        by = by_client(found.read.client_id)
-        return self.records.answer(tx.acting(by), found.read, record_request, now)
+        by = by_client(token_state.read.client_id)
+        return self.records.answer(tx.acting(by), token_state.read, record_request, now)
 
     def _reject(self, request: Request, rejected: Rejected) -> Response:
         response = self.refuse(request, rejected.refusal)
@@ -206,14 +206,19 @@ class RevocationStreams:
         self._open += 1
         try:
             yield _event(page.cursor, page.revocations)
-            revoked = {(each.kind, each.id): each.revoked_at for each in page.revocations}
+            revoked = {
+                (revocation.kind, revocation.id): revocation.revoked_at
+                for revocation in page.revocations
+            }
             for look in range(1, _LOOKS):
                 if not page.more:
                     await asyncio.sleep(_EVERY)
                 page = await read(page.cursor)
                 # The overlap is repeated by every page; a stream sends it once.
                 news = [e for e in page.revocations if revoked.get((e.kind, e.id)) != e.revoked_at]
-                revoked |= {(each.kind, each.id): each.revoked_at for each in news}
+                revoked |= {
+                    (revocation.kind, revocation.id): revocation.revoked_at for revocation in news
+                }
                 revoked = {key: at for key, at in revoked.items() if at >= page.at}
                 if news:
                     yield _event(page.cursor, news)
@@ -297,8 +302,10 @@ class RevocationsEndpoint:
 def _for_follower(records: Sequence[RevocationRecord]) -> tuple[RevocationRecord, ...]:
     """Return the records for a follower: to an API, its own end is the end of everything."""
     return tuple(
-        replace(each, kind=RevokedKind.ALL, id="all") if each.kind is RevokedKind.API else each
-        for each in records
+        replace(record, kind=RevokedKind.ALL, id="all")
+        if record.kind is RevokedKind.API
+        else record
+        for record in records
     )
 
 
@@ -392,7 +399,7 @@ class UsesEndpoint(Struct, frozen=True):
             )
         # Only the server's own API: another could fill the list of any app.
         if api.is_default:
-            self.samples.add_samples([_sample(each, now) for each in report.requests])
+            self.samples.add_samples([_sample(sample, now) for sample in report.requests])
         return Response(204, b"", (("cache-control", "no-store"),))
 
     def _note(self, api_id: str, uses: Sequence[ScopeUse], tx: Transaction) -> None:

@@ -142,14 +142,14 @@ def begin_grant(
 
 
 def _judge(code: CodePayload, request: TokenRequest) -> Refusal | None:
-    given = request.parameters.get("redirect_uri")
-    if (given is not None or code.redirect_uri_given) and given != code.redirect_uri:
+    redirect_uri = request.parameters.get("redirect_uri")
+    if (redirect_uri is not None or code.redirect_uri_given) and redirect_uri != code.redirect_uri:
         return Refusal(
             ErrorCode.INVALID_GRANT,
             "redirect_uri is not the one that the authorization request named",
             "code.redirect_uri",
             code.redirect_uri,
-            "nothing" if given is None else "another redirect URI",
+            "nothing" if redirect_uri is None else "another redirect URI",
         )
     return _judge_verifier(code, request.parameters.get("code_verifier"))
 
@@ -219,10 +219,10 @@ def _expired(voucher: Voucher, lifetime: Lifetime, now: Instant) -> Refusal:
 
 
 def _spent(tx: Transaction, voucher: Voucher, now: Instant) -> Refusal:
-    found = tx.grants.find(voucher.grant_id)
+    grant_state = tx.grants.find(voucher.grant_id)
     # Written once: further replays change nothing and must not fill the log.
-    if found is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):
-        grant = found.grant
+    if grant_state is not None and tx.grants.revoke(voucher.grant_id, now, "code_replayed"):
+        grant = grant_state.grant
         tx.events.add(CodeReplayed(voucher.client_id, voucher.grant_id), now)
         tx.events.add(GrantRevoked(grant.uid, grant.client_id, grant.id, "code_replayed"), now)
     return Refusal(

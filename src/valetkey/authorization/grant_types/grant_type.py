@@ -147,8 +147,8 @@ def target(tx: Transaction, request: TokenRequest) -> Api | Refusal:
     """
     if len(request.resources) > 1:
         return too_many_targets(1)
-    found = request.apis.requested_in(tx, request.resources, request.client)
-    return found if isinstance(found, Refusal) else found[0]
+    apis = request.apis.requested_in(tx, request.resources, request.client)
+    return apis if isinstance(apis, Refusal) else apis[0]
 
 
 def target_among(

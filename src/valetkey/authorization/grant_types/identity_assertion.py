@@ -130,12 +130,18 @@ def _audience(request: TokenRequest) -> AssertionAudience | Refusal:
     openid, named = request.client.openid, request.required("audience")
     audience = openid.assertion_audience(named)
     if audience is None:
-        return wrong_target(named, [each.partition(" ")[0] for each in openid.assertion_audiences])
+        return wrong_target(
+            named,
+            [
+                assertion_audience.partition(" ")[0]
+                for assertion_audience in openid.assertion_audiences
+            ],
+        )
     if len(request.named_resources) > MOST:
         return too_many_targets(MOST)
-    for each in request.named_resources:
-        if identifier_fault(each):
-            return wrong_target(each, ["the identifier of an API"])
+    for resource in request.named_resources:
+        if identifier_fault(resource):
+            return wrong_target(resource, ["the identifier of an API"])
     return audience
 
 
@@ -164,8 +170,8 @@ def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken 
     unknown = not_accepted("refresh_token", "a live refresh token of this client", "another token")
     if parts is None or looked_at is None:
         return unknown
-    found, user, _ = looked_at
-    grant = found.grant
+    grant_state, user, _ = looked_at
+    grant = grant_state.grant
     fingerprint = fingerprint_of(request.fingerprints, *parts)
     if (
         grant.client_id != request.client.id
@@ -178,7 +184,7 @@ def _of_refresh_token(tx: Transaction, request: TokenRequest) -> SubjectIdToken 
         or grant.grant_type == GrantTypeName.PASSWORD
     ):
         return unknown
-    if problem := require_live(found.liveness, request.now):
+    if problem := require_live(grant_state.liveness, request.now):
         return problem
     sign_in: dict[str, object] = {"acr": acr_of(grant.methods, ())}
     if grant.methods:
@@ -266,10 +272,10 @@ def _target(tx: Transaction, request: TokenRequest, assertion: IdentityAssertion
         return too_many_targets(1)
     named = [*request.resources, *assertion.resources][:1]
     among = assertion.resources or (request.apis.default.identifier,)
-    if named and canonical(named[0]) not in {canonical(each) for each in among}:
+    if named and canonical(named[0]) not in {canonical(identifier) for identifier in among}:
         return wrong_target(named[0], among)
-    found = request.apis.requested_in(tx, named, request.client)
-    return found if isinstance(found, Refusal) else found[0]
+    apis = request.apis.requested_in(tx, named, request.client)
+    return apis if isinstance(apis, Refusal) else apis[0]
 
 
 def _scope(request: TokenRequest, assertion: IdentityAssertion, api: Api) -> Scope | Refusal:

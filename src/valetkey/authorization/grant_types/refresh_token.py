@@ -73,7 +73,7 @@ def begin(
         uid=user.uid,
         session_id="",
         scope=scope,
-        audience=" ".join(each.identifier for each in apis),
+        audience=" ".join(granted_api.identifier for granted_api in apis),
         grant_type=request.parameters.get("grant_type") or "",
         auth_time=auth_time,
         created_at=now,
@@ -197,8 +197,8 @@ def redeem(tx: Transaction, request: TokenRequest) -> Granted | Refusal:
     presented = None if parts is None else _find(tx, request, text, *parts)
     if presented is None:
         return _unknown()
-    found, grant = presented.grant_state, presented.grant_state.grant
-    live = require_live(found.liveness, request.now)
+    grant_state, grant = presented.grant_state, presented.grant_state.grant
+    live = require_live(grant_state.liveness, request.now)
     if problem := live or not_admitted(tx, request.client, grant.uid):
         return problem
     # There was no consent page: the grant lasts only while an administrator permits it.
@@ -229,18 +229,19 @@ def _find(
     looked_at = tx.grants.find_with_user(grant_id)
     if looked_at is None:
         return None
-    found, user, apis = looked_at
-    grant = found.grant
+    grant_state, user, apis = looked_at
+    grant = grant_state.grant
     if grant.client_id != request.client.id or grant.refresh_print is None:
         return None
     fingerprint = fingerprint_of(request.fingerprints, secret, grant_id)
     is_current = same(fingerprint, grant.refresh_print)
     # A grant id is public. Knowing only that must neither reveal nor end the grant.
     if not is_current and not (
-        _was_previous(found, fingerprint) or was_issued_here(request.fingerprints, secret, grant_id)
+        _was_previous(grant_state, fingerprint)
+        or was_issued_here(request.fingerprints, secret, grant_id)
     ):
         return None
-    return _Presented(text, fingerprint, found, user, apis, is_current)
+    return _Presented(text, fingerprint, grant_state, user, apis, is_current)
 
 
 def _use(
@@ -281,12 +282,12 @@ def _lost(
     tx: Transaction, request: TokenRequest, presented: _Presented, wish: _Wanted
 ) -> Granted | Refusal:
     # A concurrent transaction rotated it first; read again, the token is now the previous one.
-    found = tx.grants.find(presented.grant_state.grant.id)
-    if found is None:
+    grant_state = tx.grants.find(presented.grant_state.grant.id)
+    if grant_state is None:
         return _unknown()
-    if problem := require_live(found.liveness, request.now):
+    if problem := require_live(grant_state.liveness, request.now):
         return problem
-    return _not_current(tx, request, replace(presented, grant_state=found), wish)
+    return _not_current(tx, request, replace(presented, grant_state=grant_state), wish)
 
 
 def _not_current(
@@ -326,8 +327,8 @@ def _repeatable_until(request: TokenRequest, grant: Grant, previous: Previous) -
     return grant.refresh_expires_at or previous.rotated_at
 
 
-def _was_previous(found: GrantWithState, fingerprint: Fingerprint) -> bool:
-    return found.previous is not None and same(found.previous.fingerprint, fingerprint)
+def _was_previous(grant_state: GrantWithState, fingerprint: Fingerprint) -> bool:
+    return grant_state.previous is not None and same(grant_state.previous.fingerprint, fingerprint)
 
 
 def _repeat(

@@ -138,10 +138,10 @@ def _wants_assertion(request: TokenRequest) -> bool:
 
 def _find(tx: Transaction, request: TokenRequest, name: str) -> TokenState | Refusal:
     token = request.required(name)
-    found = request.reader.find_for_any_api(tx, token, request.reads[name], request.now)
-    if found is None or require_live(found.liveness, request.now) is not None:
+    token_state = request.reader.find_for_any_api(tx, token, request.reads[name], request.now)
+    if token_state is None or require_live(token_state.liveness, request.now) is not None:
         return _invalid(name, "a live access token of this server", "something else")
-    return found
+    return token_state
 
 
 def _actors(
@@ -150,13 +150,13 @@ def _actors(
     """Return the actors of the token, the latest first."""
     if ACTOR not in request.reads:
         return before
-    found = _find(tx, request, ACTOR)
-    if isinstance(found, Refusal):
-        return found
+    token_state = _find(tx, request, ACTOR)
+    if isinstance(token_state, Refusal):
+        return token_state
     # Otherwise a client could act in the name of its callers.
-    if found.read.client_id != request.client.id:
+    if token_state.read.client_id != request.client.id:
         return _invalid(f"{ACTOR}.client", "a token of the requesting client", "another client's")
-    actors = (found.read.subject, *before)
+    actors = (token_state.read.subject, *before)
     if len(actors) > MOST_ACTORS:
         return _invalid(f"{ACTOR}.chain", f"at most {MOST_ACTORS} actors", "more")
     return actors
@@ -171,12 +171,12 @@ def _target(tx: Transaction, request: TokenRequest, read: Read) -> tuple[Api, Sc
     if len(named) > 1:
         return too_many_targets(1)
     identifier = named[0] if named else read.audience
-    found = request.apis.requested_in(tx, [identifier], request.client)
-    if isinstance(found, Refusal):
-        return found
+    apis = request.apis.requested_in(tx, [identifier], request.client)
+    if isinstance(apis, Refusal):
+        return apis
     if canonical(identifier) == canonical(read.audience):
-        return found[0], read.scope
-    return _other_api(tx, request, read, found[0])
+        return apis[0], read.scope
+    return _other_api(tx, request, read, apis[0])
 
 
 def _other_api(
@@ -189,19 +189,19 @@ def _other_api(
     registration must name the API. The app itself asks for a token of its grant instead, and a
     token that was exchanged is refused: an exchange there and back would undo a narrower scope.
     """
-    mine = [canonical(each) for each in request.client.exchanges_for]
+    mine = [canonical(identifier) for identifier in request.client.exchanges_for]
     if canonical(api.identifier) not in mine:
         return wrong_target(api.identifier, [read.audience, *mine])
-    found = tx.grants.find(read.grant_id or "")
-    app = None if found is None else tx.clients.find(found.grant.client_id)
-    if found is None or app is None or app.id != read.client_id:
+    grant_state = tx.grants.find(read.grant_id or "")
+    app = None if grant_state is None else tx.clients.find(grant_state.grant.client_id)
+    if grant_state is None or app is None or app.id != read.client_id:
         return _invalid(
             f"{SUBJECT}.exchanged", "a token that the app itself got", "an exchanged one"
         )
     if app.id == request.client.id:
         return _invalid(f"{SUBJECT}.own", "a token of another app", "one of this app")
-    granted_scope = still(found.grant.scope, app)
-    live = request.apis.granted(tx, apis_of(tx, request, found.grant), app)
+    granted_scope = still(grant_state.grant.scope, app)
+    live = request.apis.granted(tx, apis_of(tx, request, grant_state.grant), app)
     chosen = choose([api.identifier], issuable(live, granted_scope, request.apis.default))
     if isinstance(chosen, Refusal):
         return chosen

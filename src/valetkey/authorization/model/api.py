@@ -216,7 +216,9 @@ class ApiMetadata(Struct, frozen=True):
     def values(self) -> dict[str, Any]:
         """Return the declared values by field; those of a list once each."""
         values: dict[str, Any] = {name: getattr(self, name) for name in API_FIELDS}
-        lists = {name for name, each in API_FIELDS.items() if each.type == tuple[str, ...]}
+        lists = {
+            name for name, api_field in API_FIELDS.items() if api_field.type == tuple[str, ...]
+        }
         return values | {name: tuple(dict.fromkeys(values[name])) for name in lists}
 
 
@@ -231,15 +233,17 @@ class ApiField(Struct, frozen=True):
 
 def _fields() -> Iterator[ApiField]:
     hints = get_type_hints(ApiMetadata, include_extras=True)
-    for each in structs.fields(ApiMetadata):
-        annotated = hints[each.name]
-        default: object = each.default
+    for member in structs.fields(ApiMetadata):
+        annotated = hints[member.name]
+        default: object = member.default
         if default is NODEFAULT:
-            default = "" if each.required else dict[str, str]()
-        yield ApiField(each.name, annotated.__origin__, default, annotated.__metadata__[0])
+            default = "" if member.required else dict[str, str]()
+        yield ApiField(member.name, annotated.__origin__, default, annotated.__metadata__[0])
 
 
-API_FIELDS: Mapping[str, ApiField] = MappingProxyType({each.name: each for each in _fields()})
+API_FIELDS: Mapping[str, ApiField] = MappingProxyType(
+    {api_field.name: api_field for api_field in _fields()}
+)
 """The declared fields by name."""
 
 
@@ -295,7 +299,7 @@ class Api(ApiMetadata, frozen=True, kw_only=True):
 def required_groups(client: Client, apis: Iterable[Api]) -> tuple[tuple[str, ...], ...]:
     """Return the groups that the client and each of the APIs require, without those of none."""
     required = (client.openid.required_groups, *(api.required_groups for api in apis))
-    return tuple(each for each in required if each)
+    return tuple(groups for groups in required if groups)
 
 
 @lru_cache(maxsize=4_096)

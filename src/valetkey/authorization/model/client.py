@@ -156,10 +156,10 @@ class Field(Struct, frozen=True):
 def declared(kind: type[Struct], part: str = "") -> Iterator[Field]:
     """Return the annotated fields of a Struct, in their order."""
     hints = get_type_hints(kind, include_extras=True)
-    for each in structs.fields(kind):
-        for rule in getattr(hints[each.name], "__metadata__", ()):
+    for member in structs.fields(kind):
+        for rule in getattr(hints[member.name], "__metadata__", ()):
             if isinstance(rule, FieldRule):
-                yield Field(each.name, "" if each.required else each.default, rule, part)
+                yield Field(member.name, "" if member.required else member.default, rule, part)
 
 
 _CORE = "OpenID Connect Registration"
@@ -292,8 +292,10 @@ class OpenIdRegistration(Struct, frozen=True):
 
     def assertion_audience(self, issuer: str) -> "AssertionAudience | None":
         """Return the entry of `assertion_audiences` for this issuer, byte by byte."""
-        entries = (AssertionAudience.parse(each) for each in self.assertion_audiences)
-        return next((each for each in entries if each and each.issuer == issuer), None)
+        entries = (AssertionAudience.parse(text) for text in self.assertion_audiences)
+        return next(
+            (audience for audience in entries if audience and audience.issuer == issuer), None
+        )
 
     @property
     def is_pairwise(self) -> bool:
@@ -500,7 +502,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
     def live_secrets(self, now: Instant) -> tuple[ClientSecret, ...]:
         """Return the secrets that can still be used."""
-        return tuple(each for each in self.secrets if each.is_live(now))
+        return tuple(secret for secret in self.secrets if secret.is_live(now))
 
     @property
     def signs_with_secret(self) -> bool:

@@ -182,7 +182,7 @@ class StandardClaims(Struct, frozen=True):
 StandardClaims.NOTHING = StandardClaims()
 
 TEXT_CLAIMS = tuple(
-    each.name for each in msgspec.structs.fields(StandardClaims) if each.type is str
+    claim.name for claim in msgspec.structs.fields(StandardClaims) if claim.type is str
 )
 """The standard claims that consist of one string."""
 

@@ -299,5 +299,5 @@ def declared_values(body: object) -> Mapping[str, object]:
 
 def _plain(value: object) -> object:
     if isinstance(value, list):
-        return tuple(str(each) for each in cast("list[object]", value))
+        return tuple(str(item) for item in cast("list[object]", value))
     return str(value) if isinstance(value, str) else value

@@ -207,7 +207,7 @@ def add_group(tx: Transaction, call: Call, client: Client) -> object:
 def remove_group(tx: Transaction, call: Call, client: Client) -> object:
     """Remove a group from those whose members may sign in to the client. False if it is none."""
     name, names = call.named("group"), client.openid.required_groups
-    left = tuple(each for each in names if each != name)
+    left = tuple(group_name for group_name in names if group_name != name)
     return left != names and _with_groups(tx, call, client, left)
 
 
@@ -414,7 +414,7 @@ CLIENT_STATE = (
 )
 
 
-_LEGACY_NAMES = tuple(each.value for each in DISCOURAGED)
+_LEGACY_NAMES = tuple(grant_type.value for grant_type in DISCOURAGED)
 SECRET_LIFETIMES = (
     ("86400", translatable("in a day")),
     ("604800", translatable("in a week")),
@@ -471,14 +471,14 @@ def _with_grants(
 
 def _legacy(call: Call) -> GrantTypeName:
     name = call.named("grant_type")
-    found = next((each for each in DISCOURAGED if each.value == name), None)
-    if found is None:
+    grant_type = next((candidate for candidate in DISCOURAGED if candidate.value == name), None)
+    if grant_type is None:
         raise Refused.because(
             ErrorCode.NOT_FOUND,
             "only the grants implicit and password can be changed this way",
             "admin.grant_type",
         )
-    return found
+    return grant_type
 
 
 def _can_allow(grant_type: GrantTypeName, client: Client) -> bool:

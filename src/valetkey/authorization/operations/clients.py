@@ -121,7 +121,7 @@ def _has_changed(result: object) -> bool:
 
 
 def _owners(tx: Transaction, client: Client) -> frozenset[Uid]:
-    return frozenset(each.uid for each in tx.members.team(client.id) if each.owns)
+    return frozenset(member.uid for member in tx.members.team(client.id) if member.owns)
 
 
 def list_clients(tx: Transaction, call: Call) -> Result:
@@ -136,9 +136,9 @@ def list_clients(tx: Transaction, call: Call) -> Result:
         self_registered=_flag(query, "self_registered"),
         legacy=_flag(query, "legacy"),
     )
-    found = search.search(tx, call.actor, criteria, place_of(query), limit_of(query))
-    after = cursor(found.after)
-    return Result(ClientList([summary(line) for line in found.lines], after or None), next=after)
+    page = search.search(tx, call.actor, criteria, place_of(query), limit_of(query))
+    after = cursor(page.after)
+    return Result(ClientList([summary(line) for line in page.lines], after or None), next=after)
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool | None:
@@ -246,11 +246,11 @@ def _made(client: Client, secret: Secret | None, call: Call, left_out: Sequence[
 def _legacy_faults(call: Call, metadata: ClientMetadata, had: Collection[str]) -> Faults:
     for number, name in enumerate(metadata.grant_types):
         if name in DISCOURAGED and name not in had:
-            found = fault(f"grant_types/{number}", "grant.later", name=name)
+            error = fault(f"grant_types/{number}", "grant.later", name=name)
             if isinstance(call.actor, CommandLine):
-                detail = f"{found.detail}; see: valetkey client allow-{name} --help"
-                found = replace(found, detail=detail)
-            return (found,)
+                detail = f"{error.detail}; see: valetkey client allow-{name} --help"
+                error = replace(error, detail=detail)
+            return (error,)
     return ()
 
 

@@ -74,25 +74,22 @@ def list_events(tx: Transaction, call: Call) -> Result:
     )
     criteria = _narrowed(criteria, call, query.get("outcome", ""), query.get("subject", ""))
     limit = limit_of(query)
-    found = audit.page(tx, call.actor, criteria, place_of(query), limit + 1)
-    last = found[limit - 1] if len(found) > limit else None
+    events = audit.page(tx, call.actor, criteria, place_of(query), limit + 1)
+    last = events[limit - 1] if len(events) > limit else None
     after = cursor(TimeCursor(last.at, last.id)) if last else ""
-    return Result(EventList([shown(each) for each in found[:limit]], after or None), next=after)
+    return Result(EventList([shown(event) for event in events[:limit]], after or None), next=after)
 
 
 def read_refusal(tx: Transaction, call: Call) -> RefusalShown:
     """Return the record behind the reference of an error. Refused (not found) if there is none."""
-    found = refusal_of(tx, unquote(call.arguments["reference"]))
-    if found is None:
+    refusal = refusal_of(tx, unquote(call.arguments["reference"]))
+    if refusal is None:
         raise Refused.because(
             ErrorCode.NOT_FOUND,
             "there is no record of this reference; records are kept for seven days",
             "admin.refusal",
         )
-    return RefusalShown(
-        *(found.reference, found.at, found.endpoint, found.code, found.check, found.description),
-        *(found.expected, found.received, found.client_id, found.request_id, found.expires_at),
-    )
+    return converted(RefusalShown, refusal)
 
 
 async def export_events(call: Call) -> Result:
@@ -155,7 +152,7 @@ def event_operations(names: Iterable[str]) -> tuple[Operation, ...]:
         QueryParameter(
             "outcome",
             "Of what failed, or of anything else.",
-            {"type": "string", "enum": [each.value for each in audit.EventOutcome]},
+            {"type": "string", "enum": [outcome.value for outcome in audit.EventOutcome]},
         ),
         QueryParameter(
             "subject",

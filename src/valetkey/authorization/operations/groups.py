@@ -67,19 +67,19 @@ def list_groups(tx: Transaction, call: Call) -> Result:
     order, part = ListOrder(call.query.get("sort", "name")), call.query.get("q", "")
     match order:
         case ListOrder.NAME:
-            found = tx.groups.list(after, limit + 1, call.query.get("prefix", ""), part)
+            page = tx.groups.list(after, limit + 1, call.query.get("prefix", ""), part)
         case ListOrder.NAME_DESCENDING:
-            found = tx.groups.list_descending(after, limit + 1, part)
+            page = tx.groups.list_descending(after, limit + 1, part)
         case ListOrder.NEWEST:
-            found = tx.groups.newest(place_in(after or None), limit + 1, part)
+            page = tx.groups.newest(place_in(after or None), limit + 1, part)
         case _:
-            found = tx.groups.oldest(place_in(after or None, BEGINNING), limit + 1, part)
-    last = found[limit - 1] if len(found) > limit else None
+            page = tx.groups.oldest(place_in(after or None, BEGINNING), limit + 1, part)
+    last = page[limit - 1] if len(page) > limit else None
     is_by_name = order in {ListOrder.NAME, ListOrder.NAME_DESCENDING}
     after = ""
     if last is not None:
         after = last.name if is_by_name else cursor(TimeCursor(last.created_at, last.id))
-    items = [group_shown(group) for group in found[:limit]]
+    items = [group_shown(group) for group in page[:limit]]
     return Result(GroupList(items, after or None), next=after)
 
 
@@ -279,9 +279,9 @@ def list_group_members(tx: Transaction, call: Call) -> Result:
     """List the direct members of a group by uid."""
     limit = limit_of(call.query)
     group = named_group(tx, call.named("group"))
-    found = tx.groups.members(group, int(call.query.get("cursor", "0")), limit + 1)
-    after = str(found[limit - 1].uid) if len(found) > limit else ""
-    items = [GroupMemberShown(m.uid, m.username, m.name, m.since) for m in found[:limit]]
+    members = tx.groups.members(group, int(call.query.get("cursor", "0")), limit + 1)
+    after = str(members[limit - 1].uid) if len(members) > limit else ""
+    items = [GroupMemberShown(m.uid, m.username, m.name, m.since) for m in members[:limit]]
     return Result(GroupMembers(items, after or None), next=after)
 
 
@@ -374,15 +374,15 @@ def list_user_groups(tx: Transaction, call: Call, user: User) -> GroupsOfUser:
 
 def set_user_groups(tx: Transaction, call: Call, user: User) -> bool | tuple[MetadataError, ...]:
     """Make the user a direct member of exactly these groups. False if they were."""
-    found = _groups_in(tx, call.input(GroupsWanted).groups)
-    if isinstance(found, MetadataError):
-        return (found,)
+    named_groups = _groups_in(tx, call.input(GroupsWanted).groups)
+    if isinstance(named_groups, MetadataError):
+        return (named_groups,)
     before = {group.name: group for group in tx.groups.direct(user.uid)}
     changed = [
         remove_member(tx, user, before[name], call.now)
-        for name in sorted(before.keys() - found.keys())
+        for name in sorted(before.keys() - named_groups.keys())
     ]
-    added = {name: group for name, group in found.items() if name not in before}
+    added = {name: group for name, group in named_groups.items() if name not in before}
     changed += [add_member(tx, user, group, call.now) for group in added.values()]
     return any(changed)
 
@@ -392,10 +392,10 @@ def join_groups(tx: Transaction, user: User, names: str, now: Instant) -> tuple[
 
     Raises Refused (conflict) where a group is in too many others.
     """
-    found = _groups_in(tx, names)
-    if isinstance(found, MetadataError):
-        return (found,)
-    for group in found.values():
+    named_groups = _groups_in(tx, names)
+    if isinstance(named_groups, MetadataError):
+        return (named_groups,)
+    for group in named_groups.values():
         add_member(tx, user, group, now)
     return ()
 
@@ -405,10 +405,10 @@ def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
     names = sorted(set(text.split()))
     if len(names) > MOST_OF_USER:
         return input_fault("groups", "number.most", most=MOST_OF_USER)
-    found = {name: group for name in names if (group := tx.groups.find(name)) is not None}
-    if unknown := [name for name in names if name not in found]:
+    named_groups = {name: group for name in names if (group := tx.groups.find(name)) is not None}
+    if unknown := [name for name in names if name not in named_groups]:
         return fault("groups", "group.none", name=unknown[0][:80])
-    return found
+    return named_groups
 
 
 SET_USER_GROUPS = Operation(

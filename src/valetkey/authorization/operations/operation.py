@@ -563,7 +563,7 @@ PAGING: Sequence[QueryParameter] = (
 SORT = QueryParameter(
     "sort",
     "The order; a minus sign for descending. Use a cursor only with the order that it is from.",
-    {"type": "string", "enum": [each.value for each in ListOrder]},
+    {"type": "string", "enum": [order.value for order in ListOrder]},
 )
 
 
@@ -587,6 +587,6 @@ def place_in(text: str | None, first: TimeCursor = END) -> TimeCursor:
     return TimeCursor(Instant(int(match[1])), match[2])
 
 
-def cursor(place: TimeCursor | None) -> str:
+def cursor(position: TimeCursor | None) -> str:
     """Return the cursor of a position; "" for none."""
-    return "" if place is None else f"{place.at}.{place.id}"
+    return "" if position is None else f"{position.at}.{position.id}"

@@ -131,8 +131,8 @@ GIVE_ROLE = Operation(
 
 def list_roles(tx: Transaction, call: Call) -> Holders:
     """List the users with a role."""
-    found = call.services.roles.holders(tx)
-    return Holders([RoleHolderShown(shown(each.user), each.protected) for each in found])
+    holders = call.services.roles.holders(tx)
+    return Holders([RoleHolderShown(shown(holder.user), holder.protected) for holder in holders])
 
 
 ROLES = (
@@ -186,9 +186,9 @@ def list_holders(tx: Transaction, call: Call) -> Result:
     api, role, limit = _api(tx, call), call.named("role"), limit_of(call.query)
     require_role(api, role)
     after = int(call.query.get("cursor", "0"))
-    found = tx.api_roles.users(api.id, role, after, limit + 1)
-    more = str(found[limit - 1][0]) if len(found) > limit else ""
-    items = [RoleHolder(uid, username) for uid, username in found[:limit]]
+    holders = tx.api_roles.users(api.id, role, after, limit + 1)
+    more = str(holders[limit - 1][0]) if len(holders) > limit else ""
+    items = [RoleHolder(uid, username) for uid, username in holders[:limit]]
     groups = list(tx.api_roles.groups(api.id, role, _MOST_GROUPS))
     return Result(RoleHolders(items, groups, more or None), next=more)
 

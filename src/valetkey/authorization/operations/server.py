@@ -62,14 +62,14 @@ def read_overview(tx: Transaction, call: Call) -> OverviewShown:
     now = totals(tx, call.actor, call.now)
     days = [
         DayShown(
-            each.day,
-            dict(each.tokens),
-            dict(each.errors),
-            each.people,
-            each.sign_ins,
-            each.failed_sign_ins,
+            day.day,
+            dict(day.tokens),
+            dict(day.errors),
+            day.people,
+            day.sign_ins,
+            day.failed_sign_ins,
         )
-        for each in last_days(tx, call.actor, call.now)
+        for day in last_days(tx, call.actor, call.now)
     ]
     return OverviewShown(
         AmountShown(now.people.count, now.people.more),
@@ -83,7 +83,7 @@ def read_overview(tx: Transaction, call: Call) -> OverviewShown:
 
 def _nodes(tx: Transaction, call: Call) -> list[NodeShown]:
     now = clock_of(tx.db, own_database(call.services.settings), call.now)
-    return [converted(NodeShown, each, running=each.is_running(now)) for each in tx.nodes.list(now)]
+    return [converted(NodeShown, node, running=node.is_running(now)) for node in tx.nodes.list(now)]
 
 
 def _backup(tx: Transaction) -> BackupShown | None:
@@ -97,8 +97,8 @@ def list_keys(tx: Transaction, call: Call) -> Keys:
     """List the published signing keys."""
     return Keys(
         [
-            converted(KeyShown, each, state=each.state(call.now).value)
-            for each in server.signing_keys(tx, call.actor, call.now)
+            converted(KeyShown, key, state=key.state(call.now).value)
+            for key in server.signing_keys(tx, call.actor, call.now)
         ]
     )
 
@@ -211,8 +211,8 @@ def read_mail(tx: Transaction, call: Call) -> EmailQueueState:
     return EmailQueueState(
         server.transport_of(call.services.outbox),
         state.waiting,
-        [event_shown(each) for each in state.sent],
-        [event_shown(each) for each in state.given_up],
+        [event_shown(event) for event in state.sent],
+        [event_shown(event) for event in state.given_up],
     )
 
 
@@ -252,7 +252,7 @@ ROTATE_KEYS = Operation(
                     translatable("Which keys"),
                     (
                         ("", translatable("All keys")),
-                        *((each.value, each.value) for each in Algorithm),
+                        *((algorithm.value, algorithm.value) for algorithm in Algorithm),
                     ),
                 ),
                 ButtonField(

@@ -102,9 +102,9 @@ def read_settings(tx: Transaction, call: Call) -> SettingsShown:
     """List every setting, and stored values of settings that this version does not have."""
     stored = dict(tx.stored_settings.all())
     merged = _merged(call, stored)
-    known = [_shown(each, stored, merged) for each in explain(merged.settings)]
+    settings = [_shown(explained, stored, merged) for explained in explain(merged.settings)]
     unknown = [_unknown(path, stored, merged) for path in stored if path not in catalogue()]
-    return SettingsShown([*known, *unknown])
+    return SettingsShown([*settings, *unknown])
 
 
 def read_setting(tx: Transaction, call: Call) -> Result:
@@ -152,7 +152,7 @@ def reset_setting(tx: Transaction, call: Call) -> bool:
 def _recorded(tx: Transaction, call: Call, before: SettingShown) -> SettingShown:
     after = _found(tx, call)
     if (after.value, after.stored) != (before.value, before.stored):
-        old, new = (_text(each) for each in (before, after))
+        old, new = (_text(setting) for setting in (before, after))
         tx.events.add(SettingChanged(before.path, old, new), call.now)
     return after
 
@@ -185,20 +185,24 @@ def _merged(call: Call, stored: dict[str, str]) -> Merged:
     return merge(call.services.base, stored, call.services.check)
 
 
-def _shown(each: Explained, stored: dict[str, str], merged: Merged) -> SettingShown:
-    is_pinned = each.origin in {Origin.FILE, Origin.ENVIRONMENT}
-    setting = catalogue()[each.path]
-    line = merged.settings.source.lines.get(each.path) if each.origin is Origin.FILE else None
+def _shown(explained: Explained, stored: dict[str, str], merged: Merged) -> SettingShown:
+    is_pinned = explained.origin in {Origin.FILE, Origin.ENVIRONMENT}
+    setting = catalogue()[explained.path]
+    line = (
+        merged.settings.source.lines.get(explained.path)
+        if explained.origin is Origin.FILE
+        else None
+    )
     return SettingShown(
-        each.path,
-        each.value,
-        each.origin.value,
-        each.default,
-        each.variable,
-        each.reason,
-        stored.get(each.path),
-        merged.ignored.get(each.path, ""),
-        is_changeable(each.path) and not is_pinned,
+        explained.path,
+        explained.value,
+        explained.origin.value,
+        explained.default,
+        explained.variable,
+        explained.reason,
+        stored.get(explained.path),
+        merged.ignored.get(explained.path, ""),
+        is_changeable(explained.path) and not is_pinned,
         line,
         setting.label,
         setting.group.value,
@@ -306,7 +310,9 @@ def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
 
 def list_invitations(tx: Transaction, call: Call) -> Invitations:
     """List the registration tokens that can still be used."""
-    return Invitations([_shown_invitation(each) for each in tokens.live(tx, call.actor, call.now)])
+    return Invitations(
+        [_shown_invitation(invitation) for invitation in tokens.live(tx, call.actor, call.now)]
+    )
 
 
 def invite(tx: Transaction, call: Call) -> InvitationMade | tuple[MetadataError, ...]:
@@ -335,8 +341,8 @@ def withdraw_invitation(tx: Transaction, call: Call) -> None:
         )
 
 
-def _shown_invitation(each: InitialAccessToken) -> InvitationShown:
-    return converted(InvitationShown, each)
+def _shown_invitation(invitation: InitialAccessToken) -> InvitationShown:
+    return converted(InvitationShown, invitation)
 
 
 INVITE = Operation(

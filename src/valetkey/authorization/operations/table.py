@@ -41,15 +41,15 @@ class Table:
         """
         self.grant_types = tuple(grant_types)
         rows = sorted(
-            ((tag, each) for tag, operations in tagged for each in operations),
+            ((tag, operation) for tag, operations in tagged for operation in operations),
             key=lambda row: (row[0], row[1].path),
         )
-        self.operations = tuple(each for _, each in rows)
+        self.operations = tuple(operation for _, operation in rows)
         self.areas: Mapping[str, tuple[Operation, ...]] = {
-            tag: tuple(each for _, each in grouped)
+            tag: tuple(operation for _, operation in grouped)
             for tag, grouped in groupby(rows, key=lambda row: row[0])
         }
-        parts = (each.path.rpartition("/{") for each in self.operations)
+        parts = (operation.path.rpartition("/{") for operation in self.operations)
         self.object_arguments: Mapping[str, str] = {
             collection: argument.removesuffix("}")
             for collection, _, argument in parts

@@ -112,9 +112,9 @@ def read_own_token(tx: Transaction, call: Call) -> CurrentToken:
 def list_tokens(tx: Transaction, call: Call) -> Result:
     """List the tokens of the admin API, newest first."""
     limit, before = limit_of(call.query), place_of(call.query)
-    found = tokens.page(tx, call.actor, before, limit + 1)
-    items = [token_shown(token, call.now) for token in found[:limit]]
-    last = found[limit - 1] if len(found) > limit else None
+    page = tokens.page(tx, call.actor, before, limit + 1)
+    items = [token_shown(token, call.now) for token in page[:limit]]
+    last = page[limit - 1] if len(page) > limit else None
     after = cursor(TimeCursor(last.created_at, last.id)) if last else None
     return Result(TokenList(items, after), next=after or "")
 
@@ -134,7 +134,7 @@ def make_user_token(tx: Transaction, call: Call) -> NewToken | Faults:
 
 def _issue(tx: Transaction, call: Call, body: TokenWanted, maker: Uid) -> NewToken | Faults:
     fresh = FreshToken(call.new_id("at"), call.new_secret(Prefix.API_TOKEN))
-    names = tuple(each.value for each in body.permissions)
+    names = tuple(permission.value for permission in body.permissions)
     token = WantedToken(body.name, names, Lifetime(body.lifetime), maker)
     key = call.services.fingerprints
     made = tokens.issue(tx, call.actor, key, token, fresh, call.now)

@@ -242,9 +242,9 @@ def list_users(tx: Transaction, call: Call) -> Result:
     """List users, newest first, or those that a word finds."""
     query = call.query
     chosen, after = Filter(query.get("show", "all")), query.get("cursor", "")
-    found = find_users(tx, call.actor, query.get("q", ""), chosen, after, limit_of(query))
-    items = [shown(user) for user in found.users]
-    return Result(UserList(items, found.more or None), next=found.more)
+    page = find_users(tx, call.actor, query.get("q", ""), chosen, after, limit_of(query))
+    items = [shown(user) for user in page.users]
+    return Result(UserList(items, page.more or None), next=page.more)
 
 
 def read_user(tx: Transaction, call: Call) -> Result:

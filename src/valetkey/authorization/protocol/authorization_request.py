@@ -159,7 +159,7 @@ class Prompt(StrEnum):
 
 def supported_prompts(*, sign_up: bool) -> tuple[Prompt, ...]:
     """Return the values that requests may have; `create` only where sign-up is open."""
-    return tuple(each for each in Prompt if sign_up or each is not Prompt.CREATE)
+    return tuple(prompt for prompt in Prompt if sign_up or prompt is not Prompt.CREATE)
 
 
 class AuthorizationRequest(Struct, frozen=True):

@@ -64,11 +64,15 @@ class ResponseType(StrEnum):
         """Return the type named by `text`, in any order of its words; None if there is none."""
         # Bounds the work: nothing longer can be a response type.
         words = text[:_LONGEST].split(" ")
-        found = _TYPES.get(frozenset(words))
-        return found if found is not None and len(found) == len(text) else None
+        response_type = _TYPES.get(frozenset(words))
+        return (
+            response_type if response_type is not None and len(response_type) == len(text) else None
+        )
 
 
-_TYPES: Mapping[frozenset[str], ResponseType] = {each.words: each for each in ResponseType}
+_TYPES: Mapping[frozenset[str], ResponseType] = {
+    response_type.words: response_type for response_type in ResponseType
+}
 
 
 class ResponseMode(StrEnum):
@@ -100,16 +104,16 @@ def mode_of_answer(response_type: str, response_mode: str | None) -> ResponseMod
     The requested mode if it is allowed for the type, otherwise the default of the type or of what
     its words would return.
     """
-    found = ResponseType.parse(response_type)
-    if found is None:
+    kind = ResponseType.parse(response_type)
+    if kind is None:
         words = response_type[:_LONGEST].split(" ")
         in_front = "token" in words or "id_token" in words
-        found = ResponseType.ID_TOKEN if in_front else ResponseType.CODE
+        kind = ResponseType.ID_TOKEN if in_front else ResponseType.CODE
     try:
-        mode = default_mode(found) if response_mode is None else ResponseMode(response_mode)
+        mode = default_mode(kind) if response_mode is None else ResponseMode(response_mode)
     except ValueError:
-        return default_mode(found)
-    return mode if mode.fits(found) else default_mode(found)
+        return default_mode(kind)
+    return mode if mode.fits(kind) else default_mode(kind)
 
 
 def may_ask_for(client: Client, response_type: ResponseType) -> bool:

@@ -208,22 +208,22 @@ _ANY = ClaimRequest()
 
 def claims_of_scope(scope: Collection[str]) -> frozenset[str]:
     """Return the names of the claims that this scope requests."""
-    return _claims_of(tuple([each for each in CLAIMS_OF if each in scope]))
+    return _claims_of(tuple([scope_name for scope_name in CLAIMS_OF if scope_name in scope]))
 
 
 @cache
 def _claims_of(scopes: tuple[str, ...]) -> frozenset[str]:
     # At most as many entries as there are subsets of six scopes.
-    return frozenset(name for each in scopes for name in CLAIMS_OF[each])
+    return frozenset(name for scope_name in scopes for name in CLAIMS_OF[scope_name])
 
 
 def user_claims(user: User, names: Collection[str]) -> dict[str, object]:
     """Return the named claims that the user's record has."""
-    found: dict[str, object] = {}
+    claims: dict[str, object] = {}
     for name, say in _VALUES.items():
         if name in names and (value := say(user)) is not None:
-            found[name] = value
-    return found
+            claims[name] = value
+    return claims
 
 
 def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
@@ -231,22 +231,22 @@ def acrs_of(methods: Collection[str]) -> tuple[Acr, ...]:
 
     A passkey with user verification counts as two factors.
     """
-    found: list[Acr] = []
+    classes: list[Acr] = []
     by_key = not {Amr.HARDWARE_KEY, Amr.SOFTWARE_KEY}.isdisjoint(methods)
     if by_key and Amr.USER_VERIFIED in methods:
-        found.append(Acr.PASSKEY)
+        classes.append(Acr.PASSKEY)
     if Amr.SEVERAL in methods:
-        found.append(Acr.TWO_FACTORS)
+        classes.append(Acr.TWO_FACTORS)
     if Amr.PASSWORD in methods:
-        found.append(Acr.PASSWORD)
-    return tuple(found)
+        classes.append(Acr.PASSWORD)
+    return tuple(classes)
 
 
 def acr_of(methods: Collection[str], requested: Collection[str] = ()) -> str:
     """Return the class to report: the best of `wanted` that is met, otherwise the best met."""
     classes = acrs_of(methods)
     best = classes[0].value if classes else NO_ACR
-    return next((each.value for each in classes if each in requested), best)
+    return next((acr.value for acr in classes if acr in requested), best)
 
 
 def _text(name: str) -> Callable[[User], object]:
@@ -315,7 +315,7 @@ def _claim_request(request: object) -> ClaimRequest:
     return ClaimRequest(
         essential,
         value if isinstance(value, str) else "",
-        tuple(each for each in listed if isinstance(each, str)),
+        tuple(text for text in listed if isinstance(text, str)),
     )
 
 

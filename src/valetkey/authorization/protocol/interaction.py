@@ -342,7 +342,7 @@ def chosen_places(
     """
     here = [name in ticked or name == OPENID for name in request.scope]
     here += [name in claims for name in request.single_claims]
-    return tuple(place for place, chosen in enumerate(here) if chosen)
+    return tuple(position for position, chosen in enumerate(here) if chosen)
 
 
 def digest(request: AuthorizationRequest) -> bytes:
@@ -356,14 +356,14 @@ def digest(request: AuthorizationRequest) -> bytes:
 
 def chosen_scope(request: AuthorizationRequest, places: tuple[int, ...]) -> Scope:
     """Return the part of the request's scope at these positions."""
-    return Scope(tuple(name for place, name in enumerate(request.scope) if place in places))
+    return Scope(tuple(name for position, name in enumerate(request.scope) if position in places))
 
 
 def chosen_claims(request: AuthorizationRequest, places: tuple[int, ...]) -> frozenset[str]:
     """Return the individual claims at these positions."""
     behind = len(request.scope.names)
     named = enumerate(request.single_claims, behind)
-    return frozenset(name for place, name in named if place in places)
+    return frozenset(name for position, name in named if position in places)
 
 
 def is_bound_to(interaction: Interaction, browser: Fingerprint | None) -> bool:

@@ -132,7 +132,7 @@ def _about_people(facts: ServerFacts) -> dict[str, object]:
     personal = (name for names in CLAIMS_OF.values() for name in names)
     members: dict[str, object] = {
         "subject_types_supported": list(facts.subject_types),
-        "acr_values_supported": [each.value for each in Acr],
+        "acr_values_supported": [acr.value for acr in Acr],
         "claim_types_supported": ["normal"],
         "claims_supported": list(
             dict.fromkeys((*SIGN_IN_CLAIMS, "sid", *personal, *facts.declared_claims))

@@ -41,7 +41,9 @@ def joined(values: Iterable[str]) -> str:
 
 def with_audience(resources: Iterable[str], audience: str | None) -> Sequence[str]:
     """Return the identifiers in `resource` and `audience`, each API once."""
-    named = {canonical(each): each for each in (*resources, *filter(None, [audience]))}
+    named = {
+        canonical(identifier): identifier for identifier in (*resources, *filter(None, [audience]))
+    }
     return tuple(named.values())
 
 
@@ -61,12 +63,12 @@ def identifier_fault(identifier: str) -> str:
     return ""
 
 
-def wrong_target(received: str, known: Sequence[str]) -> Refusal:
+def wrong_target(received: str, identifiers: Sequence[str]) -> Refusal:
     """Return the refusal of an API that does not exist or that the client may not ask for.
 
-    `known` are the identifiers that exist; they go into the decision record, not to the client.
+    `identifiers` are those that exist; they go into the decision record, not to the client.
     """
-    listed = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+    listed = ", ".join(identifiers[:_SHOWN]) + (", …" if len(identifiers) > _SHOWN else "")
     return Refusal(
         ErrorCode.INVALID_TARGET,
         "resource names no API that this client may ask for",
@@ -94,7 +96,7 @@ def choose(resources: Sequence[str], among: Sequence[Api]) -> Api | Refusal:
 
     `among` are the APIs for which there is something to issue.
     """
-    named = [each for each in resources if each]
+    named = [resource for resource in resources if resource]
     if len(named) > 1:
         return too_many_targets(1)
     if len(among) == 1 and not named:
@@ -110,8 +112,8 @@ def choose(resources: Sequence[str], among: Sequence[Api]) -> Api | Refusal:
     if not named:
         return among[0]
     key = canonical(named[0])
-    found = next((api for api in among if canonical(api.identifier) == key), None)
-    return found or wrong_target(named[0], [api.identifier for api in among])
+    target = next((api for api in among if canonical(api.identifier) == key), None)
+    return target or wrong_target(named[0], [api.identifier for api in among])
 
 
 def grantable(client: Client, apis: Sequence[Api]) -> Scope:
@@ -121,11 +123,11 @@ def grantable(client: Client, apis: Sequence[Api]) -> Scope:
     which client may ask there is the API's decision.
     """
     registered = client.scope - CLIENT_SCOPE
-    known: Mapping[str, str] = {}
+    scopes: Mapping[str, str] = {}
     for api in apis:
         if api.is_default:
-            known = api.scopes
-    names = [name for name in registered if name in known or name in IDENTITY_SCOPES]
+            scopes = api.scopes
+    names = [name for name in registered if name in scopes or name in IDENTITY_SCOPES]
     for api in apis:
         if api.id:
             names += [api.access, *[api.qualified(name) for name in api.scopes]]
@@ -166,16 +168,16 @@ def parse_requested(text: str) -> Scope:
     refused with `invalid_scope` otherwise.
     """
     scope = Scope.parse(text)
-    known = Scope(tuple([name for name in scope if "#" not in name]))
-    if known != scope and OPENID not in scope:
+    plain_scope = Scope(tuple([name for name in scope if "#" not in name]))
+    if plain_scope != scope and OPENID not in scope:
         raise Refused.because(
             ErrorCode.INVALID_SCOPE,
             "scope contains an unknown scope",
             "scope.wider",
             "scopes without #",
-            str(scope - known)[:200],
+            str(scope - plain_scope)[:200],
         )
-    return known
+    return plain_scope
 
 
 def wanted_at(scope: Scope, apis: Sequence[Api]) -> Scope:
@@ -231,10 +233,10 @@ def described(
     that is not among them is left out: a deleted API allows nothing.
     """
     groups: dict[str, list[ScopeText]] = {"": [], **{api.id: [] for api in apis}}
-    known = {api.id: api for api in apis if api.id}
+    owners = {api.id: api for api in apis if api.id}
     for stored in scope:
         owner, name = unqualified(stored)
-        api = known.get(owner)
+        api = owners.get(owner)
         if api is not None:
             sentence = api.scopes.get(name, "") if name else _ACCESS
             text = ScopeText(stored, name, api.name, sentence)
@@ -287,10 +289,10 @@ def issuable(live: Sequence[Api], granted: Scope, default: Api) -> Sequence[Api]
     Scopes about the user come along, and are never enough at another API than the default one,
     which userinfo takes: users who allowed nothing else get a client a token for that.
     """
-    found = [api for api in live if _is_granted(api, granted)]
-    if live and not found and at(default, granted):
+    granted_apis = [api for api in live if _is_granted(api, granted)]
+    if live and not granted_apis and at(default, granted):
         return [default]
-    return found
+    return granted_apis
 
 
 def _is_granted(api: Api, granted: Scope) -> bool:

@@ -106,7 +106,7 @@ class AccountRemovals(Struct, frozen=True):
 
         Sessions are deleted after their apps were notified of their end.
         """
-        each = (
+        statements = (
             (
                 "DELETE FROM remembered_devices WHERE id IN"
                 " (SELECT id FROM remembered_devices WHERE uid = :uid LIMIT :limit)"
@@ -161,7 +161,7 @@ class AccountRemovals(Struct, frozen=True):
                 " WHERE s.uid = :uid LIMIT :limit)"
             ),
         )
-        most = max(self.db.run(sql, uid=uid, limit=limit) for sql in each)
+        most = max(self.db.run(sql, uid=uid, limit=limit) for sql in statements)
         sessions = self.db.run(
             "DELETE FROM sessions WHERE id IN (SELECT s.id FROM sessions s"
             " WHERE s.uid = :uid AND (s.ended_at IS NOT NULL OR s.expires_at <= :now)"

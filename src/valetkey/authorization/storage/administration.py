@@ -153,8 +153,8 @@ class BrandChanges(Struct, frozen=True):
     def all(self) -> Mapping[BrandField, str]:
         """Return all changes. Parts that this version does not know are left out."""
         rows = self.db.rows("SELECT field, value FROM brand")
-        known = {each.value: each for each in BrandField}
-        return {known[field]: value for field, value in rows if field in known}
+        fields = {field.value: field for field in BrandField}
+        return {fields[field]: value for field, value in rows if field in fields}
 
     def set(self, field: BrandField, value: str, now: Instant) -> None:
         """Set a part."""
@@ -275,17 +275,17 @@ class Applied(Struct, frozen=True):
             self.db, "SELECT * FROM applied WHERE file = :file ORDER BY kind, id, part", file=file
         )
 
-    def claim(self, each: AppliedObject) -> None:
+    def claim(self, applied_object: AppliedObject) -> None:
         """Let the object belong to the file, and to no other one."""
         self.db.send(
             "INSERT INTO applied (kind, id, part, file, pruned_at)"
             " VALUES (:kind, :id, :part, :file, :pruned_at) ON CONFLICT (kind, id, part)"
             " DO UPDATE SET file = :file, pruned_at = :pruned_at",
-            kind=each.kind,
-            id=each.id,
-            part=each.part,
-            file=each.file,
-            pruned_at=each.pruned_at,
+            kind=applied_object.kind,
+            id=applied_object.id,
+            part=applied_object.part,
+            file=applied_object.file,
+            pruned_at=applied_object.pruned_at,
         )
 
     def release(self, kind: str, object_id: str, part: str = "") -> None:

@@ -73,19 +73,19 @@ class Apis(Struct, frozen=True):
 
     def find(self, api_id: str) -> Api | None:
         """Return the API with this id, enabled or not."""
-        found = _APIS.find(self.db, "SELECT * FROM apis WHERE id = :id", id=api_id)
-        return None if found is None else self._api(found)
+        row = _APIS.find(self.db, "SELECT * FROM apis WHERE id = :id", id=api_id)
+        return None if row is None else self._api(row)
 
     def of_scopes(self, names: Iterable[str]) -> Sequence[Api]:
         """Return the APIs of these scopes of grants, in this order, without the default API."""
         owners = dict.fromkeys(unqualified(name)[0] for name in names)
-        found = [self.find(api_id) for api_id in owners if api_id]
-        return [api for api in found if api is not None]
+        apis = [self.find(api_id) for api_id in owners if api_id]
+        return [api for api in apis if api is not None]
 
     def find_by_key(self, key: str) -> Api | None:
         """Return the API whose identifier is compared as `key`, enabled or not."""
-        found = _APIS.find(self.db, "SELECT * FROM apis WHERE key = :key", key=key)
-        return None if found is None else self._api(found)
+        row = _APIS.find(self.db, "SELECT * FROM apis WHERE key = :key", key=key)
+        return None if row is None else self._api(row)
 
     def find_to_change(self, api_id: str) -> Api | None:
         """Return the API; nothing is issued and no API changes until the transaction ends."""
@@ -100,13 +100,13 @@ class Apis(Struct, frozen=True):
 
     def page(self, after: str, limit: int) -> Sequence[Api]:
         """Return at most `limit` APIs in the order of their identifiers, after `after`."""
-        found = _APIS.all(
+        rows = _APIS.all(
             self.db,
             "SELECT * FROM apis WHERE key > :after ORDER BY key LIMIT :limit",
             after=after,
             limit=limit,
         )
-        return [self._api(each) for each in found]
+        return [self._api(row) for row in rows]
 
     def identifiers(self, limit: int) -> Sequence[str]:
         """Return the identifiers of at most `limit` enabled APIs."""
@@ -128,21 +128,21 @@ class Apis(Struct, frozen=True):
 
     def requiring_group(self, name: str, limit: int) -> Sequence[Api]:
         """Return at most `limit` APIs that require the group of this name. Reads every row."""
-        found = _APIS.all(
+        rows = _APIS.all(
             self.db,
             "SELECT * FROM apis WHERE replace(' ' || required_groups || ' ', :name, '')"
             " <> ' ' || required_groups || ' ' ORDER BY id LIMIT :limit",
             name=f" {name} ",
             limit=limit,
         )
-        return [self._api(each) for each in found]
+        return [self._api(row) for row in rows]
 
     def has_machine_scope(self, name: str) -> bool:
         """Return whether any API declares this scope for clients' own access."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT name FROM api_scopes WHERE name = :name AND machine = 1 LIMIT 1", name=name
         )
-        return found is not None
+        return row is not None
 
     def add(self, api: Api, key: str) -> bool:
         """Add an API; False if its identifier is taken. Call `hold_all` first."""
@@ -184,11 +184,11 @@ class Apis(Struct, frozen=True):
 
     def grant(self, grant_id: str, apis: Sequence[ApiGeneration]) -> None:
         """Record for which APIs a new grant is."""
-        for place, (api_id, generation) in enumerate(apis):
+        for position, (api_id, generation) in enumerate(apis):
             _GRANTED.send(
                 self.db,
                 "INSERT INTO grant_apis (*) VALUES (*)",
-                _Granted(grant_id, api_id, place, generation),
+                _Granted(grant_id, api_id, position, generation),
             )
 
     def granted(self, grant_id: str) -> Sequence[ApiGeneration]:
@@ -196,16 +196,16 @@ class Apis(Struct, frozen=True):
 
         In the order of the request; empty for the default API alone.
         """
-        found = _GRANTED.all(
+        rows = _GRANTED.all(
             self.db,
             "SELECT * FROM grant_apis WHERE grant_id = :id ORDER BY place",
             id=grant_id,
         )
-        return [(each.api_id, each.generation) for each in found]
+        return [(row.api_id, row.generation) for row in rows]
 
     def ended_grants(self, api_id: str, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants that were given for the API and have not left it yet."""
-        found = _ENDED.all(
+        grants = _ENDED.all(
             self.db,
             "SELECT * FROM grant_apis a JOIN grants ON grants.id = a.grant_id"
             " WHERE a.api_id = :id AND a.generation >= 0 AND a.generation <"
@@ -214,7 +214,7 @@ class Apis(Struct, frozen=True):
             id=api_id,
             limit=limit,
         )
-        return sorted(found, key=lambda grant: grant.id)
+        return sorted(grants, key=lambda grant: grant.id)
 
     def usage_of(self, api_id: str, now: Instant) -> ApiUsage:
         """Return how many apps and grants have the API now."""
@@ -244,9 +244,9 @@ class Apis(Struct, frozen=True):
         return left is None
 
     def _write_scopes(self, api: Api) -> None:
-        for place, name in enumerate(dict.fromkeys((*api.scopes, *api.machine_scopes))):
+        for position, name in enumerate(dict.fromkeys((*api.scopes, *api.machine_scopes))):
             stored = _StoredScope(
-                api.id, name, place, api.scopes.get(name, ""), name in api.machine_scopes
+                api.id, name, position, api.scopes.get(name, ""), name in api.machine_scopes
             )
             _SCOPES.run(self.db, "INSERT INTO api_scopes (*) VALUES (*)", stored)
 
@@ -256,8 +256,8 @@ class Apis(Struct, frozen=True):
             self.db, "SELECT * FROM api_scopes WHERE api_id = :id ORDER BY place", id=values["id"]
         )
         return Api(
-            scopes={each.name: each.sentence for each in scopes if each.sentence},
-            machine_scopes=tuple(each.name for each in scopes if each.machine),
+            scopes={scope.name: scope.sentence for scope in scopes if scope.sentence},
+            machine_scopes=tuple(scope.name for scope in scopes if scope.machine),
             **values,
         )
 

@@ -47,13 +47,13 @@ class Clients(Struct, frozen=True):
 
     def is_on(self, client: Client) -> bool:
         """Return whether the client is enabled and was never disabled since it was read."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT id FROM clients"
             " WHERE id = :id AND disabled_at IS NULL AND generation = :generation",
             id=client.id,
             generation=client.generation,
         )
-        return found is not None
+        return row is not None
 
     def begin_generation(self, client_id: str) -> int:
         """End everything that was issued to it; return the number of the new generation."""
@@ -87,8 +87,8 @@ class Clients(Struct, frozen=True):
             after=after,
             limit=limit,
         )
-        found = (self.find(client_id) for (client_id,) in ids)
-        return [client for client in found if client is not None]
+        clients = (self.find(client_id) for (client_id,) in ids)
+        return [client for client in clients if client is not None]
 
     def requiring_group(self, name: str, limit: int) -> Sequence[Client]:
         """Return at most `limit` clients that require the group of this name. Reads every row."""
@@ -97,32 +97,32 @@ class Clients(Struct, frozen=True):
             quoted=json.dumps(name),
         )
         named = (self.find(client_id) for (client_id,) in ids)
-        found = (each for each in named if each and name in each.openid.required_groups)
-        return list(islice(found, limit))
+        clients = (client for client in named if client and name in client.openid.required_groups)
+        return list(islice(clients, limit))
 
     def any_implicit(self) -> bool:
         """Return whether any enabled client is registered for the implicit grant."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL"
             " AND replace(grant_types, '\"implicit\"', '') <> grant_types LIMIT 1"
         )
-        return found is not None
+        return row is not None
 
     def any_password(self) -> bool:
         """Return whether any enabled client is registered for the password grant."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL"
             " AND replace(grant_types, '\"password\"', '') <> grant_types LIMIT 1"
         )
-        return found is not None
+        return row is not None
 
     def any_unsigned_requests(self) -> bool:
         """Return whether any enabled client may send unsigned request objects."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT id FROM clients WHERE disabled_at IS NULL AND replace(openid,"
             " '\"request_object_signing_alg\":\"none\"', '') <> openid LIMIT 1"
         )
-        return found is not None
+        return row is not None
 
     def verified_names(self, but: str) -> Sequence[str]:
         """Return the names of the verified apps, except the client `but`."""
@@ -316,13 +316,13 @@ class Clients(Struct, frozen=True):
         )
 
     def _secrets(self, client_id: str) -> tuple[ClientSecret, ...]:
-        found = _SECRETS.all(
+        secrets = _SECRETS.all(
             self.db,
             "SELECT * FROM client_secrets WHERE client_id = :client_id"
             " ORDER BY created_at DESC, id",
             client_id=client_id,
         )
-        return tuple(found)
+        return tuple(secrets)
 
 
 _SECRETS = Record(

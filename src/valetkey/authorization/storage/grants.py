@@ -122,7 +122,7 @@ class Grants(Struct, frozen=True):
 
     def live_of_user(self, uid: Uid, now: Instant, limit: int) -> Sequence[Grant]:
         """Return at most `limit` newest grants of the user that have not ended, oldest first."""
-        found = GRANTS.all(
+        grants = GRANTS.all(
             self.db,
             "SELECT * FROM live_grants JOIN grants ON grants.id = live_grants.id"
             " WHERE live_grants.uid = :uid AND live_grants.ends_at > :now"
@@ -131,7 +131,7 @@ class Grants(Struct, frozen=True):
             now=now,
             limit=limit,
         )
-        return found[::-1]
+        return grants[::-1]
 
     def usage_of(self, client_id: str, now: Instant) -> ClientUsage:
         """Return how many users are connected with the client, and how many grants are live.
@@ -272,26 +272,26 @@ _STANDING_GRANTS = Record(
 
 
 def _with_apis(
-    found: GrantWithState, user: User, apis: tuple[str, ...] | None
+    standing: GrantWithState, user: User, apis: tuple[str, ...] | None
 ) -> tuple[GrantWithState, User, Sequence[ApiGeneration]]:
     if apis is None:
-        return found, user, ()
+        return standing, user, ()
     # Sorted here: a sorter within the statement takes SQLite longer than the rest of it.
-    parts = [each.split(":", 2) for each in apis]
+    parts = [api.split(":", 2) for api in apis]
     parts.sort(key=lambda part: int(part[0]))
-    return found, user, [(api_id, int(generation)) for _, generation, api_id in parts]
+    return standing, user, [(api_id, int(generation)) for _, generation, api_id in parts]
 
 
-def _of_token(found: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
+def _of_token(standing: GrantWithState, user: User, revoked: bool) -> tuple[GrantWithState, User]:
     if revoked:
-        liveness = replace(found.liveness, token_revoked=True)
-        found = GrantWithState(found.grant, liveness, found.previous)
-    return found, user
+        liveness = replace(standing.liveness, token_revoked=True)
+        standing = GrantWithState(standing.grant, liveness, standing.previous)
+    return standing, user
 
 
 _GRANTS_WITH_USERS = Record(
     _with_apis,
-    found=_STANDING_GRANTS,
+    standing=_STANDING_GRANTS,
     user=USERS,
     apis=Column(
         sql="(SELECT string_agg(a.place || ':' || a.generation || ':' || a.api_id, ' ')"
@@ -300,7 +300,7 @@ _GRANTS_WITH_USERS = Record(
 )
 _GRANTS_OF_TOKENS = Record(
     _of_token,
-    found=_STANDING_GRANTS,
+    standing=_STANDING_GRANTS,
     user=USERS,
     revoked=Column(
         sql="EXISTS (SELECT 1 FROM revocations WHERE kind = 'token' AND subject = :token_id)"

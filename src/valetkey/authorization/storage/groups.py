@@ -310,11 +310,11 @@ class Groups(Struct, frozen=True):
 
     def admits(self, uid: Uid, *required: Collection[str]) -> bool:
         """Return whether the user is in one group of each of `required` that names any."""
-        alternatives = [set(each) for each in required if each]
+        alternatives = [set(group_names) for group_names in required if group_names]
         if not alternatives:
             return True
         names = self.names_of(uid)
-        return not any(each.isdisjoint(names) for each in alternatives)
+        return not any(alternative.isdisjoint(names) for alternative in alternatives)
 
     def sweep(self, now: Instant, limit: int) -> int:
         """Delete at most `limit` members of groups deleted a day ago, then these groups."""

@@ -39,10 +39,10 @@ class Logos(Struct, frozen=True):
 
     def is_any_due(self, now: Instant) -> bool:
         """Return whether any logo is due: a read, so that idle processes write nothing."""
-        found = self.db.row(
+        row = self.db.row(
             "SELECT client_id FROM client_logos WHERE due_at <= :now LIMIT 1", now=now
         )
-        return found is not None
+        return row is not None
 
     def lease(self, now: Instant, until: Instant, limit: int) -> Sequence[PendingLogo]:
         """Lease at most `limit` due logos, exclusively until `until`."""

@@ -59,14 +59,14 @@ class Members(Struct, frozen=True):
 
     def give(self, client_id: str, uid: Uid, role: TeamRole) -> bool:
         """Change a member's role. False if the user is no member, or has that role."""
-        given = self.db.run(
+        changed = self.db.run(
             "UPDATE memberships SET role = :role"
             " WHERE client_id = :client_id AND uid = :uid AND role <> :role",
             client_id=client_id,
             uid=uid,
             role=role.value,
         )
-        return given == 1
+        return changed == 1
 
     def remove(self, client_id: str, uid: Uid) -> bool:
         """Remove a member. False if the user is none."""

@@ -108,19 +108,19 @@ class Nodes(Struct, frozen=True):
 
         A node is left out once one of the same name and address started after its last heartbeat.
         """
-        found = _NODES.all(
+        nodes = _NODES.all(
             self.db,
             "SELECT * FROM nodes WHERE seen_at > :until ORDER BY seen_at DESC LIMIT :limit",
             until=now - KEPT,
             limit=_LISTED,
         )
         newest: dict[tuple[str, str], Instant] = {}
-        for each in found:
-            place = each.name, each.address
-            newest[place] = max(each.started_at, newest.get(place, each.started_at))
+        for node in nodes:
+            key = node.name, node.address
+            newest[key] = max(node.started_at, newest.get(key, node.started_at))
         return sorted(
-            (each for each in found if not each.is_replaced(newest[each.name, each.address])),
-            key=lambda each: (each.name, each.address, each.started_at),
+            (node for node in nodes if not node.is_replaced(newest[node.name, node.address])),
+            key=lambda node: (node.name, node.address, node.started_at),
         )
 
 

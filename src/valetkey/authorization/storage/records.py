@@ -188,10 +188,10 @@ class Events(Struct, frozen=True):
             EventOrigins(self.db).add(
                 event_id, user_of(read_back(by, uid, client_id)) or uid, self.origin, now
             )
-        for each in self.listeners:
-            if each.accepts(event.name, client_id):
+        for listener in self.listeners:
+            if listener.accepts(event.name, client_id):
                 subject, actor = subject_of(uid, client_id), read_back(by, uid, client_id)
-                each.handle(
+                listener.handle(
                     self.db,
                     RecordedEvent(event_id, event.name, client_id, subject, now, event, actor),
                 )
@@ -253,10 +253,10 @@ class Events(Struct, frozen=True):
 
     def newest(self, limit: int) -> Sequence[EventRecord]:
         """Return the last `limit` events in time order, with their origins."""
-        found = SHOWN_EVENTS.all(
+        events = SHOWN_EVENTS.all(
             self.db, "SELECT * FROM events ORDER BY at DESC, id DESC LIMIT :limit", limit=limit
         )
-        return found[::-1]
+        return events[::-1]
 
     def of_person(
         self,
@@ -475,7 +475,7 @@ class AuditChain(Struct, frozen=True):
         Returns id and name of those that name a block that does not exist or whose time they are
         not in, and the next position; None at the end.
         """
-        found = self.db.rows(
+        events = self.db.rows(
             "SELECT counted.id, counted.name FROM (SELECT id, at, name, block FROM events"
             " WHERE at > :at OR (at = :at AND id > :after) ORDER BY at, id LIMIT :limit) AS counted"
             " LEFT JOIN audit_blocks ON audit_blocks.number = counted.block"
@@ -492,7 +492,7 @@ class AuditChain(Struct, frozen=True):
             after=after,
             skipped=limit - 1,
         )
-        return [(id_, name) for id_, name in found], (
+        return [(id_, name) for id_, name in events], (
             Instant(rows[0][0]),
             rows[0][1],
         ) if rows else None

@@ -63,9 +63,9 @@ class Restoration(Struct, frozen=True):
             after=after,
             limit=limit,
         )
-        found = [ending for ending, data in events if _ends_something(ending.name, data)]
+        endings = [ending for ending, data in events if _ends_something(ending.name, data)]
         last = events[-1][0] if len(events) == limit else None
-        return RevocationPage(found, None if last is None else (last.at, last.id))
+        return RevocationPage(endings, None if last is None else (last.at, last.id))
 
     def newest(self) -> Instant:
         """Return the time of the newest event in the database; 0 before the first."""
@@ -198,22 +198,26 @@ class RevocationLog:
             replace_secret_file(file, f"{head}\n")
         self.since = Instant(int(head.removeprefix(_SINCE)))
         """The time since which every revocation of the database is logged; 0: always."""
-        self._known = {each.id: each for each in map(_read_line, lines) if each is not None}
+        self._known = {
+            revocation.id: revocation
+            for revocation in map(_read_line, lines)
+            if revocation is not None
+        }
 
     @property
     def all(self) -> Sequence[LoggedRevocation]:
         """Return every logged revocation, oldest first."""
-        return sorted(self._known.values(), key=lambda each: (each.at, each.id))
+        return sorted(self._known.values(), key=lambda revocation: (revocation.at, revocation.id))
 
     @property
     def read_from(self) -> Instant:
         """Return the time from which to read events that may not be recorded yet."""
-        newest = max((each.at for each in self._known.values()), default=self.since)
+        newest = max((revocation.at for revocation in self._known.values()), default=self.since)
         return Instant(max(0, max(self.since, newest) - OVERLAP))
 
-    def append(self, found: Sequence[LoggedRevocation]) -> None:
+    def append(self, revocations: Sequence[LoggedRevocation]) -> None:
         """Append the new revocations, synced to disk on return. Raises OSError."""
-        news = [each for each in found if each.id not in self._known]
+        news = [revocation for revocation in revocations if revocation.id not in self._known]
         if not news:
             return
         # The line end in front separates them from a line that was cut short.
@@ -225,13 +229,13 @@ class RevocationLog:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._known |= {each.id: each for each in news}
+        self._known |= {revocation.id: revocation for revocation in news}
 
     def compact(self) -> None:
         """Rewrite a long file without repetitions; drop the older half if it is still too long."""
         if self._file.stat().st_size < _LONG:
             return
-        lines = [_line(each) for each in self.all]
+        lines = [_line(revocation) for revocation in self.all]
         if sum(map(len, lines)) > _LARGEST:
             forgotten, lines = lines[: len(lines) // 2], lines[len(lines) // 2 :]
             self.since = Instant(int(forgotten[-1].split(" ")[1]))

@@ -239,7 +239,7 @@ class BulkRevocations(Struct, frozen=True):
 
     def grants_of_client(self, client_id: str, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation of the client."""
-        found = _GRANTS.all(
+        grants = _GRANTS.all(
             self.db,
             "SELECT * FROM grants WHERE client_id = :client_id AND revoked_at IS NULL"
             " AND client_generation < (SELECT generation FROM clients WHERE id = :client_id)"
@@ -247,22 +247,22 @@ class BulkRevocations(Struct, frozen=True):
             client_id=client_id,
             limit=limit,
         )
-        return _in_order(found)
+        return _in_order(grants)
 
     def grants_of_user(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation of the user."""
-        found = _GRANTS.all(
+        grants = _GRANTS.all(
             self.db,
             "SELECT * FROM grants WHERE uid = :uid AND revoked_at IS NULL AND user_generation <"
             " (SELECT generation FROM users WHERE uid = :uid) LIMIT :limit",
             uid=uid,
             limit=limit,
         )
-        return _in_order(found)
+        return _in_order(grants)
 
     def grants_of_app(self, uid: Uid, client_id: str, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants of an earlier generation between the two."""
-        found = _GRANTS.all(
+        grants = _GRANTS.all(
             self.db,
             "SELECT * FROM grants WHERE uid = :uid AND client_id = :client_id"
             " AND revoked_at IS NULL AND app_generation < (SELECT generation FROM app_generations"
@@ -271,11 +271,11 @@ class BulkRevocations(Struct, frozen=True):
             client_id=client_id,
             limit=limit,
         )
-        return _in_order(found)
+        return _in_order(grants)
 
     def grants_of_sessions(self, uid: Uid, limit: int) -> Sequence[EndedGrant]:
         """Return at most `limit` grants that were bound to an ended session of the user."""
-        found = _GRANTS.all(
+        grants = _GRANTS.all(
             self.db,
             "SELECT * FROM grants JOIN sessions ON sessions.id = grants.session_id"
             " JOIN users ON users.uid = grants.uid WHERE grants.uid = :uid"
@@ -284,11 +284,11 @@ class BulkRevocations(Struct, frozen=True):
             uid=uid,
             limit=limit,
         )
-        return _in_order(found)
+        return _in_order(grants)
 
     def delete_rows(self, client_id: str, limit: int) -> int:
         """Delete at most `limit` rows of the client in each table; return the largest count."""
-        each = (
+        statements = (
             (
                 "DELETE FROM grants WHERE id IN"
                 " (SELECT id FROM grants WHERE client_id = :id LIMIT :limit)"
@@ -314,12 +314,12 @@ class BulkRevocations(Struct, frozen=True):
                 " (SELECT day FROM usage_counts WHERE client_id = :id LIMIT :limit)"
             ),
         )
-        return max(self.db.run(sql, id=client_id, limit=limit) for sql in each)
+        return max(self.db.run(sql, id=client_id, limit=limit) for sql in statements)
 
 
 _ENDINGS = Record(BulkRevocation, "endings")
 _GRANTS = Record(EndedGrant, "grants")
 
 
-def _in_order(found: Sequence[EndedGrant]) -> Sequence[EndedGrant]:
-    return sorted(found, key=lambda grant: grant.id)
+def _in_order(grants: Sequence[EndedGrant]) -> Sequence[EndedGrant]:
+    return sorted(grants, key=lambda grant: grant.id)

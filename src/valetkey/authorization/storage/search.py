@@ -120,22 +120,22 @@ class ClientSearch(Struct, frozen=True):
     def page(
         self,
         criteria: ClientFilter,
-        place: TimeCursor,
+        cursor: TimeCursor,
         limit: int,
         order: ListOrder = ListOrder.NEWEST,
     ) -> ClientSearchResult:
         """Return at most `limit` clients; fewer, with a position, after too many were examined."""
-        found: list[ClientLine] = []
-        last = place
-        for looked_at, line in enumerate(self._lines(place, order)):
+        lines: list[ClientLine] = []
+        last = cursor
+        for looked_at, line in enumerate(self._lines(cursor, order)):
             if looked_at == MOST_LOOKED_AT:
-                return ClientSearchResult(found, last)
+                return ClientSearchResult(lines, last)
             if criteria.takes(line):
-                if len(found) == limit:
-                    return ClientSearchResult(found, last)
-                found.append(line)
+                if len(lines) == limit:
+                    return ClientSearchResult(lines, last)
+                lines.append(line)
             last = line.place
-        return ClientSearchResult(found, None)
+        return ClientSearchResult(lines, None)
 
     def named(self, text: str, limit: int) -> Sequence[ClientLine]:
         """Return the client of this id, and at most `limit` whose names begin with the text.
@@ -156,14 +156,14 @@ class ClientSearch(Struct, frozen=True):
     def count(self, criteria: ClientFilter, most: int) -> int | None:
         """Count the matching clients, up to `most`; None if too many would be examined."""
         if criteria != ClientFilter():
-            found = 0
+            total = 0
             for looked_at, line in enumerate(self._lines(END, ListOrder.NEWEST)):
-                found += criteria.takes(line)
-                if found == most:
+                total += criteria.takes(line)
+                if total == most:
                     break
                 if looked_at == MOST_LOOKED_AT:
                     return None
-            return found
+            return total
         # The condition of `listed`: SQL is written out, never put together from parts.
         row = self.db.row(
             "SELECT count(*) FROM (SELECT id FROM clients"
@@ -202,9 +202,9 @@ class ClientSearch(Struct, frozen=True):
         )
         return row is not None
 
-    def _lines(self, place: TimeCursor, order: ListOrder) -> Iterator[ClientLine]:
+    def _lines(self, cursor: TimeCursor, order: ListOrder) -> Iterator[ClientLine]:
         # Every other order begins after nothing.
-        start = place if place != END or order is ListOrder.NEWEST else BEGINNING
+        start = cursor if cursor != END or order is ListOrder.NEWEST else BEGINNING
         read = {
             ListOrder.NEWEST: self._newest,
             ListOrder.OLDEST: self._oldest,
@@ -265,9 +265,9 @@ class ClientSearch(Struct, frozen=True):
             limit=_BATCH,
         )
 
-    def _name_of(self, place: TimeCursor) -> str | None:
+    def _name_of(self, cursor: TimeCursor) -> str | None:
         # The database folds the name, because its index does: Python folds other letters.
-        row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=place.id)
+        row = self.db.row("SELECT lower(name) FROM clients WHERE id = :id", id=cursor.id)
         return None if row is None else str(row[0])
 
 
@@ -325,9 +325,9 @@ def _of_credential(criteria: EventFilter) -> EventFilter | None:
     return None
 
 
-def _newest(found: Sequence[EventRecord], limit: int) -> Sequence[EventRecord]:
-    every = {each.id: each for each in found}.values()
-    return sorted(every, key=lambda each: (each.at, each.id), reverse=True)[:limit]
+def _newest(events: Sequence[EventRecord], limit: int) -> Sequence[EventRecord]:
+    every = {event.id: event for event in events}.values()
+    return sorted(every, key=lambda event: (event.at, event.id), reverse=True)[:limit]
 
 
 class EventSearch(Struct, frozen=True):
@@ -339,10 +339,10 @@ class EventSearch(Struct, frozen=True):
         """Return at most `limit` events, newest first, before a position."""
         if criteria.only is not None:
             of_kinds = [
-                each
+                event
                 for name in criteria.only
                 if criteria.name in {"", name}
-                for each in self.page(replace(criteria, name=name, only=None), before, limit)
+                for event in self.page(replace(criteria, name=name, only=None), before, limit)
             ]
             return _newest(of_kinds, limit)
         values: dict[str, object] = {
@@ -495,7 +495,7 @@ class SavedFilters(Struct, frozen=True):
 
         The caller holds the user, so that two requests cannot exceed the limit.
         """
-        others = [each for each in self.of_list(uid, list_name) if each.name != saved.name]
+        others = [other for other in self.of_list(uid, list_name) if other.name != saved.name]
         if len(others) >= MOST:
             return False
         self.db.run(

@@ -63,7 +63,7 @@ class Sessions(Struct, frozen=True):
 
         The others have ended unused, but are not deleted yet.
         """
-        return [each for each in self.live_of(uid, now) if each.last_seen_at > seen_after]
+        return [session for session in self.live_of(uid, now) if session.last_seen_at > seen_after]
 
     def outdated_of(self, uid: Uid, now: Instant, limit: int) -> Sequence[Session]:
         """Return at most `limit` of an earlier generation that were not ended one by one."""

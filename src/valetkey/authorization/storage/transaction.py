@@ -248,11 +248,11 @@ class Transaction(Struct, frozen=True):
 
     def attributes(self) -> Sequence[Attribute]:
         """Return the declared attributes of accounts, at most `MOST_ATTRIBUTES`."""
-        return [each for read in self.hooks.attributes for each in read(self.db)]
+        return [attribute for read in self.hooks.attributes for attribute in read(self.db)]
 
     def claims(self) -> Sequence[ExtraClaim]:
         """Return the claims that features add to tokens."""
-        return [each for read in self.hooks.claims for each in read(self.db)]
+        return [claim for read in self.hooks.claims for claim in read(self.db)]
 
     @property
     def events(self) -> Events:
@@ -283,9 +283,9 @@ class Store:
 
     def listener(self, kind: type[L]) -> L:
         """Return the listener of this kind. Raises LookupError if the store has none."""
-        for each in self.hooks.listeners:
-            if isinstance(each, kind):
-                return each
+        for candidate in self.hooks.listeners:
+            if isinstance(candidate, kind):
+                return candidate
         raise LookupError(f"this store has no {kind.__name__}")
 
     def _reading(self, db: Connection) -> Transaction:

@@ -322,19 +322,19 @@ class StoredSamples(Struct, frozen=True):
     def add(self, samples: Sequence[RequestSample], every: int) -> None:
         """Store samples of which there is one every so many seconds, whichever process took it."""
         # In one order everywhere: otherwise two processes could deadlock.
-        for each in sorted(samples, key=_kind):
+        for sample in sorted(samples, key=_kind):
             stored = StoredSample(
-                each.client_id,
-                each.method,
-                each.endpoint,
-                each.grant_type,
-                each.at // every % SLOTS,
+                sample.client_id,
+                sample.method,
+                sample.endpoint,
+                sample.grant_type,
+                sample.at // every % SLOTS,
                 f"{int.from_bytes(self.random(8)) % 10**_ID_DIGITS:0{_ID_DIGITS}}",
-                each.at,
-                each.status,
-                each.milliseconds,
-                each.scope,
-                each.request_id,
+                sample.at,
+                sample.status,
+                sample.milliseconds,
+                sample.scope,
+                sample.request_id,
             )
             SAMPLES.send(
                 self.db,
@@ -343,7 +343,7 @@ class StoredSamples(Struct, frozen=True):
                 " id = :id, at = :at, status = :status, milliseconds = :milliseconds,"
                 " scope = :scope, request_id = :request_id WHERE request_samples.at <= :before",
                 stored,
-                before=each.at - every,
+                before=sample.at - every,
             )
 
     def of_client(

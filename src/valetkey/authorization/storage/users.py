@@ -116,12 +116,12 @@ class UserDirectory(Struct, frozen=True):
         A user with several such words appears once for each.
         """
         start, end = prefix_range(text)
-        place = max(after, UserCursor(start, 0))
+        cursor = max(after, UserCursor(start, 0))
         rows = self.db.rows(
             "SELECT word, uid FROM people_words WHERE (word, uid) > (:word, :uid) AND word < :end"
             " ORDER BY word, uid LIMIT :limit",
-            word=place.word,
-            uid=place.uid,
+            word=cursor.word,
+            uid=cursor.uid,
             end=end,
             limit=limit,
         )
@@ -379,14 +379,14 @@ class Users(Struct, frozen=True):
 
     def find_by_name(self, name: str) -> User | None:
         """Return the user with this username or email address, in any spelling."""
-        found = USERS.all(
+        users = USERS.all(
             self.db,
             "SELECT * FROM users WHERE username_key = :key OR email_key = :key"
             " OR email_key = :former",
             key=fold(name),
             former=fold_letters(shown_email(name)),
         )
-        return _best(found, name)
+        return _best(users, name)
 
     def find_by_username(self, username: str) -> User | None:
         """Return the user with this username, in any spelling."""
@@ -398,13 +398,13 @@ class Users(Struct, frozen=True):
 
     def find_by_email(self, email: str) -> User | None:
         """Return the user with this email address, in any spelling."""
-        found = USERS.all(
+        users = USERS.all(
             self.db,
             "SELECT * FROM users WHERE email_key = :key OR email_key = :former",
             key=fold(email),
             former=fold_letters(shown_email(email)),
         )
-        return _best(found, email)
+        return _best(users, email)
 
     def page(self, after: int, limit: int) -> Sequence[User]:
         """Return at most `limit` users in the order of their uids, after `after`."""
@@ -424,12 +424,12 @@ class Users(Struct, frozen=True):
             return False
         if self.find_by_username(str(user.uid)) is not None:
             return False
-        given = self.db.run(
+        row_count = self.db.run(
             "INSERT INTO uids (uid, given_at) VALUES (:uid, :now) ON CONFLICT (uid) DO NOTHING",
             uid=user.uid,
             now=user.created_at,
         )
-        if not given:
+        if not row_count:
             return False
         # Another transaction may have taken it since the check above.
         registered = USERS.run(
@@ -549,7 +549,7 @@ class Users(Struct, frozen=True):
 
     def _is_taken(self, user: User, now: Instant) -> bool:
         username, key = fold(user.username), fold(user.email)
-        found = self.db.rows(
+        rows = self.db.rows(
             "SELECT uid, username_key, email_key, email, email_held_key = :email"
             " AND email_held_until > :now FROM users WHERE username_key = :username"
             " OR email_key = :email OR email_key = :former OR email_held_key = :email",
@@ -559,8 +559,8 @@ class Users(Struct, frozen=True):
             now=now,
         )
         # An address that an account has already was judged when it got it.
-        stays = any(uid == user.uid and email == user.email for uid, _, _, email, _ in found)
-        for uid, username_key, email_key, email, is_held in found:
+        stays = any(uid == user.uid and email == user.email for uid, _, _, email, _ in rows)
+        for uid, username_key, email_key, email, is_held in rows:
             if uid == user.uid:
                 continue
             if username_key == username:
@@ -643,8 +643,8 @@ USERS = Record(
 )
 
 
-def _best(found: Sequence[User], name: str) -> User | None:
+def _best(users: Sequence[User], name: str) -> User | None:
     """Return the user with this name: the ASCII one if two of version 0.2 have the same address."""
     key = fold(name)
-    fitting = [each for each in found if key in {fold(each.username), fold(each.email)}]
-    return min(fitting, key=lambda each: not each.email.isascii(), default=None)
+    fitting = [user for user in users if key in {fold(user.username), fold(user.email)}]
+    return min(fitting, key=lambda user: not user.email.isascii(), default=None)

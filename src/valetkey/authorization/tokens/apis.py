@@ -96,23 +96,23 @@ class ApiDirectory:
         # Databases cannot store every text that a request can contain.
         if identifier_fault(identifier):
             return None
-        known = self._at(tx)
-        found = None if known is None else known.by_key.get(key)
-        if found is None:
-            found = tx.apis.find_by_key(key)
-            _keep(known, found, key)
-        return found
+        cache = self._at(tx)
+        api = None if cache is None else cache.by_key.get(key)
+        if api is None:
+            api = tx.apis.find_by_key(key)
+            _keep(cache, api, key)
+        return api
 
     def find_by_id(self, tx: Transaction, api_id: str) -> Api | None:
         """Return the API by its id, "" for the default one, as this transaction sees it."""
         if not api_id:
             return self.default
-        known = self._at(tx)
-        found = None if known is None else known.by_id.get(api_id)
-        if found is None:
-            found = tx.apis.find(api_id)
-            _keep(known, found, "" if found is None else canonical(found.identifier))
-        return found
+        cache = self._at(tx)
+        api = None if cache is None else cache.by_id.get(api_id)
+        if api is None:
+            api = tx.apis.find(api_id)
+            _keep(cache, api, "" if api is None else canonical(api.identifier))
+        return api
 
     async def requested(self, text: str, client: Client) -> tuple[Api, ...] | Refusal:
         """Return the APIs of an authorization request, the default one where it names none.
@@ -126,9 +126,9 @@ class ApiDirectory:
         single = self._known.by_key.get(canonical(text))
         if single is not None and single.admits(client):
             return (single,)
-        known = [self._known.by_key.get(canonical(each)) for each in split(text)]
-        apis = tuple(api for api in known if api is not None and api.admits(client))
-        if len(apis) == len(known) <= MOST and len({api.id for api in apis}) == len(apis):
+        candidates = [self._known.by_key.get(canonical(identifier)) for identifier in split(text)]
+        apis = tuple(api for api in candidates if api is not None and api.admits(client))
+        if len(apis) == len(candidates) <= MOST and len({api.id for api in apis}) == len(apis):
             return apis
         return await self._store.read(lambda tx: self.requested_in(tx, split(text), client))
 
@@ -154,10 +154,10 @@ class ApiDirectory:
         if len(resources) > MOST:
             return too_many_targets(MOST)
         apis: dict[str, Api] = {}
-        for each in resources:
-            api = self.find(tx, each)
+        for identifier in resources:
+            api = self.find(tx, identifier)
             if api is None or not api.admits(client):
-                return wrong_target(each, self._listed(tx))
+                return wrong_target(identifier, self._listed(tx))
             apis[api.id] = api
         return tuple(apis.values())
 
@@ -167,12 +167,12 @@ class ApiDirectory:
         """Return those of the APIs that are live, in their order; an empty list is the default."""
         if not apis:
             return (self.default,)
-        found: list[Api] = []
+        live_apis: list[Api] = []
         for api_id, generation in apis:
             api = self.find_by_id(tx, api_id)
             if api is not None and api.generation == generation and api.admits(client):
-                found.append(api)
-        return tuple(found)
+                live_apis.append(api)
+        return tuple(live_apis)
 
     def are_current(self, tx: Transaction, apis: Sequence[Api]) -> bool:
         """Return whether these are the APIs as this transaction sees them. False means unknown."""
@@ -186,25 +186,25 @@ class ApiDirectory:
             self._known = _CachedApis(number, failures)
 
     def _at(self, tx: Transaction) -> _CachedApis | None:
-        known = self._known
+        cache = self._known
         # What was read in a transaction that was lost is dropped, as it may be of no revision.
-        if known.failures != self._store.engine.failures():
+        if cache.failures != self._store.engine.failures():
             # Shares the lock of the register, as a comparison does.
             revision(tx.db)
             return None
         # Mostly without waiting: a round trip only after something changed.
-        return known if is_revision(tx.db, known.number) else None
+        return cache if is_revision(tx.db, cache.number) else None
 
     def _listed(self, tx: Transaction) -> Sequence[str]:
         return [self.default.identifier, *tx.apis.identifiers(_LISTED)]
 
 
-def _keep(known: _CachedApis | None, api: Api | None, key: str) -> None:
-    if known is None or api is None:
+def _keep(cache: _CachedApis | None, api: Api | None, key: str) -> None:
+    if cache is None or api is None:
         return
-    if len(known.by_key) >= _MOST_KNOWN:
-        known.by_key.clear()
-        known.by_id.clear()
+    if len(cache.by_key) >= _MOST_KNOWN:
+        cache.by_key.clear()
+        cache.by_id.clear()
     # The one that is there stays: requests under way are known by it.
-    api = known.by_id.setdefault(api.id, api)
-    known.by_key[key] = api
+    api = cache.by_id.setdefault(api.id, api)
+    cache.by_key[key] = api

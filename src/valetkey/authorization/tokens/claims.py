@@ -79,10 +79,10 @@ class TokenClaims:
 
     async def as_of(self, revision: int) -> Sequence[ExtraClaim]:
         """Return the declared claims as of the revision that the clients' directory compared."""
-        known = self._known
-        if (known.number, known.failures) != (revision, self._store.engine.failures()):
+        cache = self._known
+        if (cache.number, cache.failures) != (revision, self._store.engine.failures()):
             return await self._store.read(self.declared)
-        return known.claims
+        return cache.claims
 
     def of_tokens(
         self,
@@ -100,24 +100,24 @@ class TokenClaims:
         """
         names = () if identity is None else identity.claim_names
         key = (user and user.uid, client_id, api.id, scope.names, identity is None, GROUPS in names)
-        known = self._at(tx)
-        found = known.tokens.get(key)
+        cache = self._at(tx)
+        claims = cache.tokens.get(key)
         # The inputs of a claim are in the record of the user or change the revision.
-        if found is not None and found.user != user:
-            found = None
+        if claims is not None and claims.user != user:
+            claims = None
         if self.file is None:
-            metrics.CACHE.add("claims", "miss" if found is None else "hit")
-        if found is None:
+            metrics.CACHE.add("claims", "miss" if claims is None else "hit")
+        if claims is None:
             values = _Values(tx, user, api, self._at)
             of_identity = self._id_token(tx, identity, values) if identity else NO_CLAIMS
             access_token = self._access_token(tx, client_id, scope, values)
-            found = _OfTokens(user, access_token, of_identity)
+            claims = _OfTokens(user, access_token, of_identity)
             # The operator's function is asked for each token.
             if self.file is None:
-                _keep(known.tokens, _MOST_TOKENS, key, found)
-        if identity and found.identity:
-            identity = replace(identity, stored=found.identity)
-        return found.access_token, identity
+                _keep(cache.tokens, _MOST_TOKENS, key, claims)
+        if identity and claims.identity:
+            identity = replace(identity, stored=claims.identity)
+        return claims.access_token, identity
 
     def of_access_token(
         self, tx: Transaction, client_id: str, api: Api, scope: Scope, user: User | None
@@ -136,16 +136,16 @@ class TokenClaims:
         return replace(identity, stored=self._id_token(tx, identity, values))
 
     def _at(self, tx: Transaction) -> "_CachedClaims":
-        known, failures = self._known, self._store.engine.failures()
+        cache, failures = self._known, self._store.engine.failures()
         # Mostly without waiting. Values that were read in a transaction that was lost are dropped.
-        if failures != known.failures or not is_revision(tx.db, known.number):
+        if failures != cache.failures or not is_revision(tx.db, cache.number):
             # Before the claims: they may be newer than their number, but never older.
             number = revision(tx.db)
             claims = tuple(tx.claims())
             reads_upstream = any(claim.reads is ReadsFor.UPSTREAM for claim in claims)
             servers = tx.upstream_servers() if reads_upstream else _NO_SERVERS
-            known = self._known = _CachedClaims(number, failures, claims, servers)
-        return known
+            cache = self._known = _CachedClaims(number, failures, claims, servers)
+        return cache
 
     def _access_token(
         self, tx: Transaction, client_id: str, scope: Scope, values: "_Values"
@@ -155,17 +155,17 @@ class TokenClaims:
         has_roles = bool(api.roles) and values.user is not None
         if not chosen and not has_roles and self.file is None:
             return NO_CLAIMS
-        found: dict[str, object] = {ROLES: values.roles_at(api)} if has_roles else {}
-        found |= values.values_of(chosen)
+        claims: dict[str, object] = {ROLES: values.roles_at(api)} if has_roles else {}
+        claims |= values.values_of(chosen)
         lists = _lists(chosen, ROLES) if has_roles else _lists(chosen)
-        found |= self._of_file(values, client_id, api, scope)
-        return with_lists_that_fit(found, lists, self._userinfo)
+        claims |= self._of_file(values, client_id, api, scope)
+        return with_lists_that_fit(claims, lists, self._userinfo)
 
     def _id_token(self, tx: Transaction, identity: SignInRecord, values: "_Values") -> Claims:
         client_id, scope = identity.client.id, identity.scope
         chosen = _chosen(self.declared(tx), ClaimLocation.ID_TOKEN, client_id, values.api, scope)
-        found = self._found(values, chosen, identity.claim_names, client_id, scope)
-        return with_lists_that_fit(found, _lists(chosen, GROUPS), self._userinfo)
+        claims = self._found(values, chosen, identity.claim_names, client_id, scope)
+        return with_lists_that_fit(claims, _lists(chosen, GROUPS), self._userinfo)
 
     def of_userinfo(
         self,
@@ -180,18 +180,18 @@ class TokenClaims:
 
         `declared` are the declared claims, if the caller has just read them.
         """
-        known = self.declared(tx) if declared is None else declared
-        chosen = _chosen(known, ClaimLocation.USERINFO, client_id, self.default, scope)
+        extra_claims = self.declared(tx) if declared is None else declared
+        chosen = _chosen(extra_claims, ClaimLocation.USERINFO, client_id, self.default, scope)
         values = _Values(tx, user, self.default, self._at)
-        found = self._found(values, chosen, names, client_id, scope)
+        claims = self._found(values, chosen, names, client_id, scope)
         # The place where lists that tokens leave out are complete.
-        require_bounded(found, _lists(chosen, GROUPS))
-        return found
+        require_bounded(claims, _lists(chosen, GROUPS))
+        return claims
 
     async def introspected(self, revision: int) -> Sequence[ExtraClaim]:
         """Return the declared claims of introspection, by the revision as for `as_of`."""
-        known = await self.as_of(revision)
-        return [each for each in known if ClaimLocation.INTROSPECTION in each.places]
+        extra_claims = await self.as_of(revision)
+        return [claim for claim in extra_claims if ClaimLocation.INTROSPECTION in claim.places]
 
     def of_introspection(
         self,
@@ -213,7 +213,7 @@ class TokenClaims:
         if self.file is not None or GROUPS in scope:
             return False
         chosen = _chosen(declared, ClaimLocation.USERINFO, client_id, self.default, scope)
-        return all(each.reads is ReadsFor.NOTHING for each in chosen)
+        return all(claim.reads is ReadsFor.NOTHING for claim in chosen)
 
     def _found(
         self,
@@ -225,9 +225,9 @@ class TokenClaims:
     ) -> Claims:
         if not chosen and GROUPS not in names and self.file is None:
             return NO_CLAIMS
-        found: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
-        found |= values.values_of(chosen)
-        return found | self._of_file(values, client_id, None, scope)
+        claims: dict[str, object] = {GROUPS: values.groups("")} if GROUPS in names else {}
+        claims |= values.values_of(chosen)
+        return claims | self._of_file(values, client_id, None, scope)
 
     def _of_file(
         self, values: "_Values", client_id: str, api: Api | None, scope: Scope
@@ -275,21 +275,21 @@ class _CachedClaims(Struct, frozen=True):
         if server is None or name not in server.keep_claims:
             return None
         key = (user.uid, user.membership_number)
-        found = self.upstream.get(key)
-        if found is None:
-            found = tx.upstream_claims(user.uid)
-            _keep(self.upstream, _MOST_UPSTREAM, key, found)
-        return found.get(server.issuer, NO_CLAIMS).get(name)
+        upstream_claims = self.upstream.get(key)
+        if upstream_claims is None:
+            upstream_claims = tx.upstream_claims(user.uid)
+            _keep(self.upstream, _MOST_UPSTREAM, key, upstream_claims)
+        return upstream_claims.get(server.issuer, NO_CLAIMS).get(name)
 
     def memberships_of(self, tx: Transaction, user: User, api: Api) -> Memberships:
         """Return the user's memberships; read if they changed since they were read here."""
         key = (user.uid, user.membership_number, api.id)
-        found = self.memberships.get(key)
-        metrics.CACHE.add("memberships", "miss" if found is None else "hit")
-        if found is None:
-            found = tx.api_roles.memberships(user.uid, api.id)
-            _keep(self.memberships, _MOST_MEMBERSHIPS, key, found)
-        return found
+        user_memberships = self.memberships.get(key)
+        metrics.CACHE.add("memberships", "miss" if user_memberships is None else "hit")
+        if user_memberships is None:
+            user_memberships = tx.api_roles.memberships(user.uid, api.id)
+            _keep(self.memberships, _MOST_MEMBERSHIPS, key, user_memberships)
+        return user_memberships
 
 
 class _OfTokens(Struct, frozen=True):
@@ -300,10 +300,10 @@ class _OfTokens(Struct, frozen=True):
     identity: Claims
 
 
-def _keep(kept: dict[K, T], most: int, key: K, found: T) -> None:
+def _keep(kept: dict[K, T], most: int, key: K, value: T) -> None:
     if len(kept) >= most:
         kept.clear()
-    kept[key] = found
+    kept[key] = value
 
 
 class _Values:
@@ -325,11 +325,11 @@ class _Values:
     def values_of(self, chosen: Sequence[ExtraClaim]) -> dict[str, object]:
         """Return the values by name; a claim without a value is absent."""
         # Access token and ID token mostly have the same claims.
-        for each in chosen:
-            if each.name not in self._values:
-                self._values[each.name] = each.value(self)
-        found = ((each.name, self._values[each.name]) for each in chosen)
-        return {name: value for name, value in found if value is not None}
+        for claim in chosen:
+            if claim.name not in self._values:
+                self._values[claim.name] = claim.value(self)
+        pairs = ((claim.name, self._values[claim.name]) for claim in chosen)
+        return {name: value for name, value in pairs if value is not None}
 
     def shown(self) -> dict[str, object] | None:
         """Return the input of the operator's function; None for a client's own token."""
@@ -416,12 +416,14 @@ def _sizes(claims: Claims) -> dict[str, int]:
 
 def _lists(chosen: Sequence[ExtraClaim], *more: str) -> frozenset[str]:
     """Return the names of the claims that are as long as a user has groups or roles."""
-    return frozenset((*more, *(each.name for each in chosen if each.reads is ReadsFor.MEMBERSHIPS)))
+    return frozenset(
+        (*more, *(claim.name for claim in chosen if claim.reads is ReadsFor.MEMBERSHIPS))
+    )
 
 
 def _chosen(
     declared: Sequence[ExtraClaim],
-    place: ClaimLocation,
+    location: ClaimLocation,
     client_id: str,
     api: Api,
     scope: Collection[str],
@@ -429,7 +431,9 @@ def _chosen(
     if not declared:
         return ()
     return [
-        each for each in declared if place in each.places and each.is_for(client_id, api, scope)
+        claim
+        for claim in declared
+        if location in claim.places and claim.is_for(client_id, api, scope)
     ]
 
 

@@ -104,10 +104,10 @@ class ClaimsFile:
     def claims(self, question: Mapping[str, object]) -> Claims:
         """Return the kept result for this input. Raises ClaimsNeeded without one."""
         encoded = msgspec.json.encode(question, order="deterministic")
-        found = self._kept.get(encoded)
-        if found is None:
+        result = self._kept.get(encoded)
+        if result is None:
             raise ClaimsNeeded(encoded)
-        return found
+        return result
 
     async def supply(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, and again whenever it needs a result. Raises Refused if there is none."""

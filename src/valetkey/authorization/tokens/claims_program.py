@@ -22,7 +22,7 @@ _SECONDS = 10
 def _where(file: str, error: BaseException) -> str:
     """Return the kind of the error and its last line in the file; its text may hold secrets."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [each.lineno for each in frames if each.filename == file]
+    lines = [frame.lineno for frame in frames if frame.filename == file]
     if isinstance(error, SyntaxError):
         lines = [error.lineno]
     return f"{type(error).__name__} in line {lines[-1]}" if lines else type(error).__name__
@@ -34,8 +34,8 @@ def _answer(claims: Callable[..., object], file: str, line: bytes) -> bytes:
         result = claims(question["user"], question["client"], question["api"], question["scopes"])
         if not isinstance(result, Mapping):
             return json.dumps({"error": f"{type(result).__name__} instead of a mapping"}).encode()
-        found = dict(cast("Mapping[object, object]", result))
-        answer = json.dumps({"claims": found}, allow_nan=False).encode()
+        values = dict(cast("Mapping[object, object]", result))
+        answer = json.dumps({"claims": values}, allow_nan=False).encode()
     except BaseException as error:  # noqa: BLE001 - SystemExit too
         return json.dumps({"error": _where(file, error)}).encode()
     if len(answer) > _LARGEST:
@@ -49,10 +49,10 @@ def main(file: str) -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     # Output of the file must not be mistaken for a response.
     os.dup2(2, 1)
-    known: dict[str, object] = {"__name__": "claims"}
+    symbols: dict[str, object] = {"__name__": "claims"}
     try:
-        exec(compile(Path(file).read_bytes(), file, "exec"), known)  # noqa: S102 - the operator's
-        claims = cast("Callable[..., object]", known["claims"])
+        exec(compile(Path(file).read_bytes(), file, "exec"), symbols)  # noqa: S102 - the operator's
+        claims = cast("Callable[..., object]", symbols["claims"])
     except BaseException as error:  # noqa: BLE001 - SystemExit too
         answers.write(json.dumps({"error": _where(file, error)}).encode() + b"\n")
         return

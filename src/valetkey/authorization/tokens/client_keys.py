@@ -135,11 +135,11 @@ class ClientKeys:
     async def _look_again(self, source: _KeySource, kept: _CachedKeys, now: Instant) -> _CachedKeys:
         if not kept.may_look(now):
             return kept
-        found = await self._read(source, now) or kept
-        if found.document == kept.document:
-            found = replace(found, futile_at=now)
-            self._keep(source, found)
-        return found
+        keys = await self._read(source, now) or kept
+        if keys.document == kept.document:
+            keys = replace(keys, futile_at=now)
+            self._keep(source, keys)
+        return keys
 
     async def _read(self, source: _KeySource, now: Instant) -> _CachedKeys | None:
         """Fetch the key set; fall back to the previous one while the server is unreachable."""
@@ -271,12 +271,12 @@ class ClientSigner(Struct, frozen=True):
             if not secrets:
                 raise _refused("secret", "a secret that is kept to be signed with")
             return mac.sign_shared(claims, secrets[0], typ=typ)
-        known = _ALGORITHMS.get(algorithm)
-        if known is None:
+        signing_algorithm = _ALGORITHMS.get(algorithm)
+        if signing_algorithm is None:
             raise _refused("algorithm", " or ".join((*_ALGORITHMS, mac.ALGORITHM)))
         await self.keys.refresh_each_second(now)
         try:
-            key = self.keys.current(now, known)
+            key = self.keys.current(now, signing_algorithm)
         except NoSigningKey:
             raise _refused("algorithm", f"a key of the server for {algorithm}") from None
         return jwt.sign(claims, key, typ=typ)
@@ -309,7 +309,9 @@ async def sign_client_assertion(
     now = runtime.now()
     await keys.refresh(now, surely=True)
     algorithms = tuple(keys.algorithms)
-    algorithm = next((each for each in algorithms if each in announced), algorithms[0])
+    algorithm = next(
+        (candidate for candidate in algorithms if candidate in announced), algorithms[0]
+    )
     claims = {
         "iss": client_id,
         "sub": client_id,

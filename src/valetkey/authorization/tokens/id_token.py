@@ -208,13 +208,13 @@ class IdTokenHints(Struct, frozen=True):
         try:
             claims = await self._claims(text, client, now)
         except Refused as refused:
-            found = refused.refusal
+            refusal = refused.refusal
             raise Refused.because(
                 ErrorCode.INVALID_REQUEST,
                 _REFUSED,
-                f"id_token_hint.{found.check.rpartition('.')[2]}",
-                found.expected,
-                found.received,
+                f"id_token_hint.{refusal.check.rpartition('.')[2]}",
+                refusal.expected,
+                refusal.received,
             ) from None
         subject, session_id = claims.get("sub"), claims.get("sid", "")
         if not isinstance(subject, str) or not isinstance(session_id, str) or not subject:

@@ -130,8 +130,8 @@ class IdentityAssertions(Struct, frozen=True):
                 leeway=0,
             )
         except Refused as refused:
-            found = refused.refusal
-            raise Refused(not_accepted(found.check, found.expected, found.received)) from None
+            refusal = refused.refusal
+            raise Refused(not_accepted(refusal.check, refusal.expected, refusal.received)) from None
         auth_time = claims.get("auth_time")
         # Only ID tokens have it; other JWTs of this server for a client are of the same `typ`.
         if type(auth_time) is not int or claims.get("aud") != client.id:
@@ -156,8 +156,8 @@ class IdentityAssertions(Struct, frozen=True):
         try:
             claims = await trusted.verify_assertion(text, typ=TYPE, audience=self.issuer, now=now)
         except Refused as refused:
-            found = refused.refusal
-            raise Refused(not_accepted(found.check, found.expected, found.received)) from None
+            refusal = refused.refusal
+            raise Refused(not_accepted(refusal.check, refusal.expected, refusal.received)) from None
         return _read(claims, issuer, self.issuer, client, now)
 
 
@@ -209,7 +209,9 @@ def _read(
         raise Refused(not_accepted("auth_time", "whole seconds that have passed"))
     resource = claims.get("resource", [])
     listed: list[object] = [resource] if isinstance(resource, str) else _list(resource)
-    resources = tuple(each for each in listed if isinstance(each, str) and each)
+    resources = tuple(
+        identifier for identifier in listed if isinstance(identifier, str) and identifier
+    )
     if len(resources) != len(listed) or len(listed) > _MOST_RESOURCES:
         raise Refused(not_accepted("resource", "the identifier of an API, or several"))
     scope = claims.get("scope", "")

@@ -163,8 +163,8 @@ class AnswerCache(Generic[T]):
             except Refused:
                 return None
 
-        found = await self._store.read_replica(checked)
-        return None if found is None else (number, found)
+        result = await self._store.read_replica(checked)
+        return None if result is None else (number, result)
 
     def _fresh(self, digest: bytes, now: Instant) -> "_Entry[T] | None":
         entry = self._answers.get(digest)
@@ -282,9 +282,9 @@ class AccessTokenReader:
             return None
         await self.keys.refresh(now)
         digest = digest_of(token)
-        known = self._verified.find(digest, self.keys.published(now), now)
-        if known is not None:
-            return known
+        cached_read = self._verified.find(digest, self.keys.published(now), now)
+        if cached_read is not None:
+            return cached_read
         read = await self._read_by_value(token, now)
         if read is not None:
             self._verified.add(digest, self.keys.published(now), read)
@@ -337,8 +337,8 @@ class AccessTokenReader:
 
     def find_by_reference(self, tx: Transaction, token: str) -> Read | None:
         """Return what a reference token refers to, live or not."""
-        found = self._look_up(tx, token)
-        return None if found is None else _read(found[0])
+        looked_up = self._look_up(tx, token)
+        return None if looked_up is None else _read(looked_up[0])
 
     def find_live(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
@@ -349,26 +349,26 @@ class AccessTokenReader:
         """
         if read is not None and read.audience != self.audience:
             return None
-        found = self.find_for_any_api(tx, token, read, now)
-        return found if found is not None and found.read.audience == self.audience else None
+        state = self.find_for_any_api(tx, token, read, now)
+        return state if state is not None and state.read.audience == self.audience else None
 
     def find_for_any_api(
         self, tx: Transaction, token: str, read: Read | None, now: Instant
     ) -> TokenState | None:
         """Return a token of any API; the caller decides who may know of it."""
-        found = (
+        state = (
             self.find_unexpired_reference(tx, token, now)
             if read is None
             else _found_by_value(tx, read)
         )
-        if found is None:
+        if state is None:
             return None
-        read = found.read
+        read = state.read
         if read.audience != self.audience and tx.revocations.ended_api(
             read.audience, read.issued_at
         ):
-            return replace(found, liveness=replace(found.liveness, token_revoked=True))
-        return found
+            return replace(state, liveness=replace(state.liveness, token_revoked=True))
+        return state
 
     def find_unexpired_reference(
         self, tx: Transaction, token: str, now: Instant
@@ -380,8 +380,8 @@ class AccessTokenReader:
         looked_up = self._look_up(tx, token)
         if looked_up is None:
             return None
-        found = TokenState(_read(looked_up[0]), looked_up[1])
-        return found if found.read.is_live(now) else None
+        state = TokenState(_read(looked_up[0]), looked_up[1])
+        return state if state.read.is_live(now) else None
 
     def revoke(self, tx: Transaction, read: Read, token: str, now: Instant) -> bool:
         """Revoke one token. Exactly one of several concurrent calls returns True."""
@@ -410,11 +410,11 @@ def _found_by_value(tx: Transaction, read: Read) -> TokenState:
         client = tx.clients.find(read.client_id)
         disabled = client is None or client.disabled_at is not None
         return TokenState(read, Liveness(client_disabled=disabled, token_revoked=revoked))
-    found = tx.grants.find_of_token(read.grant_id, read.token_id, read.client_id, read.issued_at)
+    row = tx.grants.find_of_token(read.grant_id, read.token_id, read.client_id, read.issued_at)
     # A grant that was deleted has ended.
-    if found is None:
+    if row is None:
         return TokenState(read, Liveness(grant_revoked=True))
-    liveness, user = found
+    liveness, user = row
     return TokenState(read, liveness.liveness, liveness.grant, user)
 
 

@@ -115,10 +115,10 @@ class SigningKeyRing:
 
     def current(self, now: Instant, algorithm: Algorithm = ALGORITHM) -> SigningKey:
         """Return the key that currently signs with this algorithm. Raises NoSigningKey."""
-        found = self._signs.get(algorithm)
+        cached_key = self._signs.get(algorithm)
         # The current key depends only on the records and on the second.
-        if found is not None and found[0] == now:
-            return found[1]
+        if cached_key is not None and cached_key[0] == now:
+            return cached_key[1]
         active = _active(self._records.get(algorithm, _NO_RECORDS), now)
         if not active or algorithm not in self._plan.algorithms:
             raise NoSigningKey(f"there is no signing key for {algorithm.value} yet")
@@ -207,8 +207,8 @@ class SigningKeyRing:
         """
         await self.maintain(now)
         rotating = self.algorithms if algorithm is None else (algorithm,)
-        for each in rotating:
-            self.current(now, each)
+        for signing_algorithm in rotating:
+            self.current(now, signing_algorithm)
         drafts = await self._draft(rotating)
 
         def rotate_keys(tx: Transaction) -> None:
@@ -216,8 +216,10 @@ class SigningKeyRing:
             allowed(tx)
             if len(tx.signing_keys.all(now)) >= _MOST:
                 raise Refused(_TOO_MANY)
-            for each in rotating:
-                self._expedite_next_key(tx, drafts[each], each, now, at_once=at_once)
+            for signing_algorithm in rotating:
+                self._expedite_next_key(
+                    tx, drafts[signing_algorithm], signing_algorithm, now, at_once=at_once
+                )
 
         await self._store.write(rotate_keys, done_by=done_by)
         await self._read_again(now)
@@ -236,10 +238,12 @@ class SigningKeyRing:
         `allowed` raises inside the transaction.
         """
         await self.maintain(now)
-        found = next((r for r in chain.from_iterable(self._records.values()) if r.kid == kid), None)
-        if found is None:
+        record = next(
+            (r for r in chain.from_iterable(self._records.values()) if r.kid == kid), None
+        )
+        if record is None:
             return False
-        affected = [each for each in self.algorithms if each == found.algorithm]
+        affected = [algorithm for algorithm in self.algorithms if algorithm == record.algorithm]
         drafts = await self._draft(affected)
 
         def withdraw_key(tx: Transaction) -> bool:
@@ -248,11 +252,11 @@ class SigningKeyRing:
             if not tx.signing_keys.withdraw(kid, now):
                 return False
             tx.events.add(SigningKeyWithdrawn(kid), now)
-            for each in affected:
-                if any(r.activates_at <= now for r in _unretired(_read(tx, each, now))):
-                    self._put_in_order(tx, drafts[each], each, now)
+            for algorithm in affected:
+                if any(r.activates_at <= now for r in _unretired(_read(tx, algorithm, now))):
+                    self._put_in_order(tx, drafts[algorithm], algorithm, now)
                 else:
-                    self._expedite_next_key(tx, drafts[each], each, now, at_once=True)
+                    self._expedite_next_key(tx, drafts[algorithm], algorithm, now, at_once=True)
             return True
 
         withdrawn = await self._store.write(withdraw_key, done_by=done_by)
@@ -272,7 +276,7 @@ class SigningKeyRing:
         Not before they expire: processes with different settings would otherwise undo each other's
         work.
         """
-        unwanted = [records[each] for each in records if each not in self.algorithms]
+        unwanted = [records[algorithm] for algorithm in records if algorithm not in self.algorithms]
         return [
             record
             for record in chain.from_iterable(map(_unretired, unwanted))
@@ -290,8 +294,8 @@ class SigningKeyRing:
     ) -> None:
         upcoming = [r for r in _unretired(_read(tx, algorithm, now)) if r.activates_at > now]
         if upcoming:
-            known = later(upcoming[0].created_at, self._plan.publication)
-            tx.signing_keys.activate(upcoming[0].kid, now if at_once else max(now, known))
+            publication_end = later(upcoming[0].created_at, self._plan.publication)
+            tx.signing_keys.activate(upcoming[0].kid, now if at_once else max(now, publication_end))
         self._put_in_order(tx, drafts, algorithm, now)
 
     def _put_in_order(
@@ -350,7 +354,7 @@ class SigningKeyRing:
         """Generate two keys per algorithm, as many as an empty database needs."""
         names = tuple(algorithms)
         # In parallel: generating RSA keys releases the interpreter lock.
-        made = await asyncio.gather(*(_make(each) for each in (*names, *names)))
+        made = await asyncio.gather(*(_make(algorithm) for algorithm in (*names, *names)))
         drafts = tuple(self._seal(key) for key in made)
         pairs = zip(drafts[: len(names)], drafts[len(names) :], strict=True)
         return dict(zip(names, pairs, strict=True))
@@ -397,7 +401,7 @@ async def _make(algorithm: Algorithm) -> SigningKey:
 
 def _by_algorithm(records: Iterable[SigningKeyRecord]) -> _Records:
     """Group the records by algorithm, in their order, with the default algorithm first."""
-    sorted_: dict[str, list[SigningKeyRecord]] = {each: [] for each in Algorithm}
+    sorted_: dict[str, list[SigningKeyRecord]] = {algorithm: [] for algorithm in Algorithm}
     for record in records:
         sorted_.setdefault(record.algorithm, []).append(record)
     return {algorithm: listed for algorithm, listed in sorted_.items() if listed}

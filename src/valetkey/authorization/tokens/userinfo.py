@@ -85,12 +85,12 @@ class UserInfo(Struct, frozen=True):
         depends on is live, and with `insufficient_scope` for a token without `openid` or a client's
         own token. With `declared`, the declared claims, without those that need another statement.
         """
-        found = self.reader.find_live(tx, token, read, now)
-        if found is None or require_live(found.liveness, now) is not None:
-            if found is None:
+        state = self.reader.find_live(tx, token, read, now)
+        if state is None or require_live(state.liveness, now) is not None:
+            if state is None:
                 refuse_token("another")
-            refuse_token(found.liveness.ended(now), about=found.read.client_id)
-        live = found.read
+            refuse_token(state.liveness.ended(now), about=state.read.client_id)
+        live = state.read
         if live.uid is None or OPENID not in live.scope:
             raise Refused.because(
                 ErrorCode.INSUFFICIENT_SCOPE,
@@ -100,10 +100,10 @@ class UserInfo(Struct, frozen=True):
                 str(live.scope),
                 about=live.client_id,
             )
-        user = found.user or tx.users.find(Uid(live.uid))
+        user = state.user or tx.users.find(Uid(live.uid))
         if user is None:
             refuse_token("a token without a user")
-        grant = found.grant
+        grant = state.grant
         if grant is None and live.grant_id is not None:
             looked_up = tx.grants.find(live.grant_id)
             grant = None if looked_up is None else looked_up.grant
@@ -119,7 +119,7 @@ class UserInfo(Struct, frozen=True):
             user,
             live.client_id,
             names,
-            found.liveness,
+            state.liveness,
             live.issued_at,
             live.expires_at,
             stored,

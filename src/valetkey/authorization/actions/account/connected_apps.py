@@ -61,13 +61,13 @@ def connected_apps(tx: Transaction, uid: Uid, now: Instant) -> Sequence[Connecte
     access = tx.connected.of_user(uid, now, MOST_APPS)
     consents = {consent.client_id: consent for consent in tx.consents.of_user(uid, MOST_APPS)}
     watched = tx.scope_uses.watched(now)
-    found: list[ConnectedApp] = []
+    apps: list[ConnectedApp] = []
     for client_id in {**access, **consents}:
         client = tx.clients.find(client_id)
         if client is not None:
             own, consent = access.get(client_id), consents.get(client_id)
-            found.append(_connected(tx, uid, client, own, consent, watched, now))
-    return sorted(found, key=lambda app: (app.name.casefold(), app.client.id))
+            apps.append(_connected(tx, uid, client, own, consent, watched, now))
+    return sorted(apps, key=lambda app: (app.name.casefold(), app.client.id))
 
 
 def find_connected(tx: Transaction, uid: Uid, client_id: str, now: Instant) -> ConnectedApp | None:
@@ -141,7 +141,7 @@ def _connected(
 def remember_consent(
     tx: Transaction,
     before: Consent | None,
-    given: Consent,
+    consent: Consent,
     requested: Scope,
     asked_claims: Collection[str] = (),
 ) -> str:
@@ -151,16 +151,18 @@ def remember_consent(
     not selected, nothing is. What was allowed to an app with another name or logo must be confirmed
     again.
     """
-    scope, claims = given.scope, given.claims
-    if before is not None and before.appearance == given.appearance:
+    scope, claims = consent.scope, consent.claims
+    if before is not None and before.appearance == consent.appearance:
         refused = [unqualified(name) for name in requested - scope]
         closed = {api for api, name in refused if not name}
         kept = [name for name in before.scope - requested if unqualified(name)[0] not in closed]
         scope = Scope(tuple(kept)) | scope
         claims = before.claims.difference(asked_claims).union(claims)
-    consent_id = tx.consents.save(replace(given, scope=scope, claims=claims))
-    allowed = tuple(sorted(given.claims))
-    apis = tuple(api.identifier for api in tx.apis.of_scopes(given.scope))
-    names = str(plain(given.scope))
-    tx.events.add(ConsentGiven(given.uid, given.client_id, names, allowed, apis), given.given_at)
+    consent_id = tx.consents.save(replace(consent, scope=scope, claims=claims))
+    allowed = tuple(sorted(consent.claims))
+    apis = tuple(api.identifier for api in tx.apis.of_scopes(consent.scope))
+    names = str(plain(consent.scope))
+    tx.events.add(
+        ConsentGiven(consent.uid, consent.client_id, names, allowed, apis), consent.given_at
+    )
     return consent_id

@@ -165,8 +165,8 @@ class EmailAddresses(Struct, frozen=True):
 
     async def find_link(self, kind: VoucherKind, text: str, now: Instant) -> AddressChange | None:
         """Return the effect of a link of this kind; None if the link is invalid."""
-        found = await self.store.read(lambda tx: self._find(tx, kind, text, now))
-        return None if found is None else found[1]
+        linked_change = await self.store.read(lambda tx: self._find(tx, kind, text, now))
+        return None if linked_change is None else linked_change[1]
 
     async def confirm(self, text: str, now: Instant) -> AddressChange | None:
         """Set and verify the new address, and notify the old one.
@@ -243,18 +243,18 @@ class EmailAddresses(Struct, frozen=True):
             return None
         # Locked: of two parallel changes, the second sees the result of the first.
         tx.users.find_to_change(seen[1].user.uid)
-        found = self._find(tx, kind, text, now)
-        if found is None or not self.links.redeem(tx, found[0], now):
+        linked_change = self._find(tx, kind, text, now)
+        if linked_change is None or not self.links.redeem(tx, linked_change[0], now):
             return None
-        return found[1]
+        return linked_change[1]
 
     def _find(
         self, tx: Transaction, kind: VoucherKind, text: str, now: Instant
     ) -> tuple[ValidLink, AddressChange] | None:
-        found = self.links.find(tx, kind, text, now)
-        if found is None:
+        link = self.links.find(tx, kind, text, now)
+        if link is None:
             return None
-        user, email = tx.users.find(Uid(int(found.data["uid"]))), found.data["email"]
+        user, email = tx.users.find(Uid(int(link.data["uid"]))), link.data["email"]
         if user is None or tx.account_removals.is_done(user.uid):
             return None
         # A disabled account gets its address back as well: it must not be taken over meanwhile.
@@ -265,15 +265,15 @@ class EmailAddresses(Struct, frozen=True):
         if kind is VoucherKind.EMAIL_VERIFY and fold(user.email) != fold(email):
             return None
         if kind is VoucherKind.EMAIL_CHANGE:
-            session = tx.sessions.find_by_id(found.data["session"])
+            session = tx.sessions.find_by_id(link.data["session"])
             # Signing out rejects the change. While the previous address may undo a change, no other
             # change is accepted.
             if session is None or session.ended_at is not None or _is_held(tx, user.uid, now):
                 return None
             # An address that was set meanwhile, by an administrator or a directory, is newer.
-            if found.data.get("before", fold(user.email)) != fold(user.email):
+            if link.data.get("before", fold(user.email)) != fold(user.email):
                 return None
-        return found, AddressChange(user, email, found.voucher.expires_at)
+        return link, AddressChange(user, email, link.voucher.expires_at)
 
     def _throttle(self, tx: Transaction, uid: Uid, now: Instant) -> int:
         return tx.throttles.take(f"mail_of:{uid}", FROM_ONE_ACCOUNT, now)

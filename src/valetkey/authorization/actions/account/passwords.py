@@ -71,10 +71,10 @@ class NewPassword:
 
     def fault(self, user: User) -> NewPasswordFault | None:
         """Return why the new password is rejected for this user; None if it is acceptable."""
-        found = new_password_fault(self.new, self.new, (user.username, user.email))
-        if found is None and self.new == self.current:
+        password_fault = new_password_fault(self.new, self.new, (user.username, user.email))
+        if password_fault is None and self.new == self.current:
             return NewPasswordFault.SAME
-        return found or new_password_fault(self.new, self.again, ())
+        return password_fault or new_password_fault(self.new, self.again, ())
 
 
 def new_password_fault(new: str, again: str, names: Iterable[str]) -> NewPasswordFault | None:
@@ -124,15 +124,15 @@ class PasswordChange(Struct, frozen=True):
         if fault := typed.fault(user):
             return fault
         stored: list[str | None] = []
-        found = await self.passwords.authenticate(
+        checked_user = await self.passwords.authenticate(
             user.username,
             typed.current,
             address,
             now,
             lambda tx, user: stored.append(tx.users.password_hash(user.uid)),
         )
-        if isinstance(found, Refusal):
-            return found
+        if isinstance(checked_user, Refusal):
+            return checked_user
         prepared = prepare(typed.new)
         if prepared is None:
             return NewPasswordFault.IMPOSSIBLE
@@ -141,9 +141,9 @@ class PasswordChange(Struct, frozen=True):
 
         def replace_password(tx: Transaction) -> bool:
             # Locked: of two parallel changes, the second finds another password than it verified.
-            user = tx.users.find_to_change(found.uid)
+            user = tx.users.find_to_change(checked_user.uid)
             asking = find_still_signed_in(tx, signed_in.session.id, self.sessions, now)
-            if user is None or asking is None or asking.user.uid != found.uid:
+            if user is None or asking is None or asking.user.uid != checked_user.uid:
                 return False
             if tx.users.password_hash(user.uid) != stored[-1]:
                 return False
@@ -190,7 +190,7 @@ class PasswordReset(Struct, frozen=True):
         done.
         """
         link, key, store = self.links.fresh(), self.passwords.key, self.passwords.store
-        place = f"reset_from:{key.fingerprint('throttle', network_of(address))}"
+        bucket = f"reset_from:{key.fingerprint('throttle', network_of(address))}"
         limit = Limit(self.passwords.limits.unopened_links_per_address, WINDOW)
         # An impossible name is looked up, too, as one without a user: the time must not tell.
         possible = "" if len(name) > _LONGEST_NAME or "\0" in name else name.strip()
@@ -198,7 +198,7 @@ class PasswordReset(Struct, frozen=True):
 
         # In a transaction of its own: the use of a link locks the link first and the counter last.
         if wait := await store.write(
-            lambda tx: tx.throttles.begin(place, limit, now), done_by=USUAL_ACTOR
+            lambda tx: tx.throttles.begin(bucket, limit, now), done_by=USUAL_ACTOR
         ):
             return wait
 
@@ -218,7 +218,7 @@ class PasswordReset(Struct, frozen=True):
             else:
                 user = None
             # Only an email that is sent ends the link of the one before.
-            issue_reset(tx, self.links, link, user, now, counted=place)
+            issue_reset(tx, self.links, link, user, now, counted=bucket)
 
         await store.write(queue_reset_link, done_by=USUAL_ACTOR)
         return 0
@@ -228,10 +228,10 @@ class PasswordReset(Struct, frozen=True):
 
         None if the link is invalid.
         """
-        found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
-        if found is None:
+        linked_user = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
+        if linked_user is None:
             return None
-        link, user = found
+        link, user = linked_user
         return user, link.voucher.kind is VoucherKind.FIRST_PASSWORD
 
     async def choose(
@@ -241,10 +241,10 @@ class PasswordReset(Struct, frozen=True):
 
         Returns None for an invalid link. Raises Busy.
         """
-        given = await self.find_user(text, now)
-        if given is None:
+        link_owner = await self.find_user(text, now)
+        if link_owner is None:
             return None
-        user, _ = given
+        user, _ = link_owner
         if fault := new_password_fault(new, again, (user.username, user.email)):
             return fault
         prepared = prepare(new)
@@ -260,10 +260,10 @@ class PasswordReset(Struct, frozen=True):
             sent = self._link(tx, text, now)
             hold_both(tx, None if sent is None else _sender(sent.data)[0], user.uid)
             tx.users.find_to_change(user.uid)
-            found = self._find(tx, text, now)
-            if found is None or not self.links.redeem(tx, found[0], now):
+            linked_user = self._find(tx, text, now)
+            if linked_user is None or not self.links.redeem(tx, linked_user[0], now):
                 return None
-            link, owner = found
+            link, owner = linked_user
             if link.data.get("emailed") and owner.email_verified_at is None:
                 owner = self.accounts.confirm_email(tx, owner, now)
             self.accounts.set_password(tx, owner, data, now)
@@ -275,21 +275,21 @@ class PasswordReset(Struct, frozen=True):
         return await self.passwords.store.write(set_password, done_by=USUAL_ACTOR)
 
     def _link(self, tx: Transaction, text: str, now: Instant) -> ValidLink | None:
-        found = (self.links.find(tx, kind, text, now) for kind in _KINDS)
-        return next((link for link in found if link is not None), None)
+        candidates = (self.links.find(tx, kind, text, now) for kind in _KINDS)
+        return next((link for link in candidates if link is not None), None)
 
     def _find(self, tx: Transaction, text: str, now: Instant) -> tuple[ValidLink, User] | None:
-        found = self._link(tx, text, now)
-        if found is None:
+        link = self._link(tx, text, now)
+        if link is None:
             return None
-        user = tx.users.find(Uid(int(found.data["uid"])))
+        user = tx.users.find(Uid(int(link.data["uid"])))
         if user is None or user.disabled_at is not None:
             return None
-        if found.voucher.kind is VoucherKind.FIRST_PASSWORD and has_sign_in_method(tx, user.uid):
+        if link.voucher.kind is VoucherKind.FIRST_PASSWORD and has_sign_in_method(tx, user.uid):
             return None
         says = _bound_to(tx, self.links, user)
-        unchanged = all(same(text, found.data.get(name, "")) for name, text in says.items())
-        return (found, user) if unchanged and _may_still_send(tx, found.data, user, now) else None
+        unchanged = all(same(text, link.data.get(name, "")) for name, text in says.items())
+        return (link, user) if unchanged and _may_still_send(tx, link.data, user, now) else None
 
 
 def issue_reset(

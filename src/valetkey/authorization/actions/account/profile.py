@@ -82,7 +82,7 @@ def profile_version(user: User, key: FingerprintKey) -> str:
 
 def attributes_typed(user: User, declared: Sequence[Attribute]) -> dict[str, str]:
     """Return the values of the attributes that users may edit, as text by the field's name."""
-    values = attributes_of(user, [each for each in declared if each.editable])
+    values = attributes_of(user, [attribute for attribute in declared if attribute.editable])
     return {f"{ATTRIBUTE}{name}": shown_value(value) for name, value in values.items()}
 
 
@@ -90,10 +90,10 @@ def _changes(user: User, declared: Sequence[Attribute], typed: Submitted) -> dic
     """Return the attributes whose submitted value differs from the stored one."""
     before = attributes_typed(user, declared)
     return {
-        each.name: typed_value(each, typed[name])
-        for each in declared
-        if each.editable
-        and (name := f"{ATTRIBUTE}{each.name}") in typed
+        attribute.name: typed_value(attribute, typed[name])
+        for attribute in declared
+        if attribute.editable
+        and (name := f"{ATTRIBUTE}{attribute.name}") in typed
         and typed[name].strip() != before.get(name, "")
     }
 

@@ -157,48 +157,48 @@ def export(tx: Transaction, user: User, origin: ExportOrigin, now: Instant) -> b
         },
         "sessions": [
             {
-                "browser": " ".join(filter(None, browser_of(each.user_agent))),
-                "user_agent": each.user_agent,
-                "signed_in_by": list(each.methods),
-                "signed_in_from": each.signed_in_from,
-                "last_seen_from": each.last_seen_from,
-                "created_at": moment(each.created_at),
-                "last_seen_at": moment(each.last_seen_at),
-                "expires_at": moment(each.expires_at),
+                "browser": " ".join(filter(None, browser_of(session.user_agent))),
+                "user_agent": session.user_agent,
+                "signed_in_by": list(session.methods),
+                "signed_in_from": session.signed_in_from,
+                "last_seen_from": session.last_seen_from,
+                "created_at": moment(session.created_at),
+                "last_seen_at": moment(session.last_seen_at),
+                "expires_at": moment(session.expires_at),
             }
-            for each in tx.sessions.live_of(user.uid, now)
+            for session in tx.sessions.live_of(user.uid, now)
         ],
         "remembered_devices": [
             {
-                "user_agent": each.user_agent,
-                "created_at": moment(each.created_at),
-                "expires_at": moment(each.expires_at),
+                "user_agent": device.user_agent,
+                "created_at": moment(device.created_at),
+                "expires_at": moment(device.expires_at),
             }
-            for each in tx.devices.of_user(user.uid, now)
+            for device in tx.devices.of_user(user.uid, now)
         ],
         "consents": [
             {
-                "client_id": each.client_id,
-                "app": _name(tx, each.client_id),
-                **scope_record(each.scope, tx.apis.of_scopes(each.scope)),
-                "claims": sorted(each.claims),
-                "given_at": moment(each.given_at),
+                "client_id": consent.client_id,
+                "app": _name(tx, consent.client_id),
+                **scope_record(consent.scope, tx.apis.of_scopes(consent.scope)),
+                "claims": sorted(consent.claims),
+                "given_at": moment(consent.given_at),
             }
-            for each in tx.consents.of_user(user.uid, MOST_GRANTS)
+            for consent in tx.consents.of_user(user.uid, MOST_GRANTS)
         ],
         "grants": list(_grants(tx, user, now)),
         "attributes": attributes_of(user, tx.attributes()),
         "groups": list(tx.groups.names_of(user.uid)),
         "own_apps": [
             {
-                "client_id": each.client.id,
-                "name": each.client.name,
-                "role": each.membership.role.value,
-                "since": moment(each.membership.since),
+                "client_id": app.client.id,
+                "name": app.client.name,
+                "role": app.membership.role.value,
+                "since": moment(app.membership.since),
             }
-            for each in own_apps(tx, user.uid)
+            for app in own_apps(tx, user.uid)
         ],
-        "events": [_event(each) for each in events],
+        "events": [_event(event) for event in events],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
@@ -265,14 +265,14 @@ def _event(event: EventRecord) -> Said:
     # Exported without the names of administrators, and where they work.
     by_others = is_other_actor(event.done_by, event.uid)
     origin = None if by_others else event.origin
-    known = (
+    origin_fields = (
         {} if origin is None else {"ip_address": origin.address, "browser": origin.shown_browser}
     )
     return {
         "at": moment(event.at),
         "name": event.name,
         "by_somebody_else": by_others,
-        **known,
+        **origin_fields,
         **{name: value for name, value in data.items() if name != "uid"},
     }
 

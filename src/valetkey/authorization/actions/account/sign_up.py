@@ -89,23 +89,23 @@ class SignUpForm:
 
     def faults(self, reserved: Iterable[str]) -> Mapping[str, SignUpFault | NewPasswordFault]:
         """Return every error, by field."""
-        found: dict[str, SignUpFault | NewPasswordFault] = {}
+        errors: dict[str, SignUpFault | NewPasswordFault] = {}
         if not self.username:
-            found["username"] = SignUpFault.EMPTY
+            errors["username"] = SignUpFault.EMPTY
         elif not is_choosable(self.username):
-            found["username"] = SignUpFault.WRONG
+            errors["username"] = SignUpFault.WRONG
         elif is_reserved(self.username, reserved):
-            found["username"] = SignUpFault.TAKEN
+            errors["username"] = SignUpFault.TAKEN
         if not self.email:
-            found["email"] = SignUpFault.EMPTY
+            errors["email"] = SignUpFault.EMPTY
         elif len(self.email) > LONGEST or not is_mailable(self.email):
-            found["email"] = SignUpFault.WRONG
+            errors["email"] = SignUpFault.WRONG
         if len(self.name) > _LONGEST_NAME or not self.name.isprintable():
-            found["name"] = SignUpFault.WRONG
+            errors["name"] = SignUpFault.WRONG
         names = (self.username, self.email)
         if fault := new_password_fault(self.password, self.password, names):
-            found["password"] = fault
-        return found
+            errors["password"] = fault
+        return errors
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -199,10 +199,10 @@ class SignUp(Struct, frozen=True):
         prepared = prepare(typed.password)
         if prepared is None:
             return SignUpErrors({"password": NewPasswordFault.IMPOSSIBLE})
-        store, place = self.passwords.store, self._place(origin.address)
+        store, bucket = self.passwords.store, self._place(origin.address)
         if self.passwords.offload.is_full:
             raise Busy("too many sign-ins wait")
-        if wait := await self._count(place, now):
+        if wait := await self._count(bucket, now):
             return SignUpErrors({}, wait)
         # Hashed in every case: the time it takes must not tell whether the email is taken.
         salt = self.links.random(_SALT)
@@ -212,10 +212,10 @@ class SignUp(Struct, frozen=True):
             )
         except Busy:
             # Nothing was done, so nothing counts.
-            await store.write(lambda tx: tx.throttles.cancel(place), done_by=USUAL_ACTOR)
+            await store.write(lambda tx: tx.throttles.cancel(bucket), done_by=USUAL_ACTOR)
             raise
         record = _record(typed.username, typed.email, typed.name, origin.language)
-        wish = _Wanted(record, data, origin, invitation, self.links.fresh(), now, place)
+        wish = _Wanted(record, data, origin, invitation, self.links.fresh(), now, bucket)
         return await store.write(lambda tx: self._settle(tx, wish, enter), done_by=USUAL_ACTOR)
 
     async def send_again(
@@ -233,29 +233,29 @@ class SignUp(Struct, frozen=True):
         says = sealed.says
         if sealed.until <= now or not browser or says["browser"] != browser:
             return None
-        key, link, place = self.passwords.key, self.links.fresh(), self._place(address)
+        key, link, bucket = self.passwords.key, self.links.fresh(), self._place(address)
         box = f"sign_up_again:{key.fingerprint('throttle', fold(says['email']))}"
-        if wait := await self._count(place, now):
+        if wait := await self._count(bucket, now):
             return SignUpErrors({}, wait)
 
         def send_again(tx: Transaction) -> ConfirmationSent | SignUpErrors:
             if wait := tx.throttles.take(box, SENT_AGAIN, now):
-                tx.throttles.cancel(place)
+                tx.throttles.cancel(bucket)
                 return SignUpErrors({}, wait)
             owner = tx.users.find_by_name(says["email"])
-            return self._send(tx, {**says, "counted": place}, link, owner, now)
+            return self._send(tx, {**says, "counted": bucket}, link, owner, now)
 
         return await self.passwords.store.write(send_again, done_by=USUAL_ACTOR)
 
     def _place(self, address: str) -> str:
         return f"sign_up_from:{self.passwords.key.fingerprint('throttle', network_of(address))}"
 
-    async def _count(self, place: str, now: Instant) -> int:
-        """Count a sign-up from this place; return the seconds to wait if there were too many."""
+    async def _count(self, bucket: str, now: Instant) -> int:
+        """Count a sign-up in this bucket; return the seconds to wait if there were too many."""
         # In a transaction of its own: confirming locks the link first and the counter last.
         limit = Limit(self.passwords.limits.unopened_links_per_address, WINDOW)
         return await self.passwords.store.write(
-            lambda tx: tx.throttles.begin(place, limit, now), done_by=USUAL_ACTOR
+            lambda tx: tx.throttles.begin(bucket, limit, now), done_by=USUAL_ACTOR
         )
 
     def _settle(
@@ -337,10 +337,10 @@ class SignUp(Struct, frozen=True):
 
     async def find_link(self, text: str, browser: str, now: Instant) -> Confirmation | None:
         """Return the content of the link's page; None if the link is invalid."""
-        found = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
-        if found is None:
+        link = await self.passwords.store.read(lambda tx: self._find(tx, text, now))
+        if link is None:
             return None
-        says = found.data
+        says = link.data
         is_here = bool(browser) and says["browser"] == browser
         return Confirmation(
             says["username"], says["email"], is_here, says["interaction"], says["to"]
@@ -357,12 +357,12 @@ class SignUp(Struct, frozen=True):
         an invalid link.
         """
         store = self.passwords.store
-        found = await store.read(lambda tx: self._find(tx, text, now))
-        if found is None:
+        link = await store.read(lambda tx: self._find(tx, text, now))
+        if link is None:
             return None
-        says = found.data
+        says = link.data
         if not browser or says["browser"] != browser:
-            bucket = f"sign_up_link:{found.voucher.fingerprint}"
+            bucket = f"sign_up_link:{link.voucher.fingerprint}"
             if wait := await store.write(
                 lambda tx: tx.throttles.take(bucket, _GUESSES, now), done_by=USUAL_ACTOR
             ):
@@ -374,13 +374,13 @@ class SignUp(Struct, frozen=True):
         record = _record(says["username"], says["email"], says["name"], says["locale"])
 
         def create_account(tx: Transaction) -> User | SignUpFault | None:
-            if not self.links.redeem(tx, found, now):
+            if not self.links.redeem(tx, link, now):
                 return None
             user = self.accounts.register(tx, record, now, password_hash=says["hash"])
             if isinstance(user, User):
                 enter(tx, user)
             if counted := says.get("counted"):
-                begun_at = Instant(found.voucher.expires_at - LIFETIME)
+                begun_at = Instant(link.voucher.expires_at - LIFETIME)
                 tx.throttles.finish(counted, begun_at, WINDOW, now)
             return user if isinstance(user, User) else SignUpFault.TAKEN
 
@@ -437,5 +437,5 @@ class PeopleInvitations(Struct, frozen=True):
 
     def find(self, tx: Transaction, text: str, now: Instant) -> str:
         """Return the email address that was invited; "" if the link is invalid."""
-        found = self.links.find(tx, VoucherKind.INVITATION, text, now)
-        return "" if found is None else found.data["email"]
+        link = self.links.find(tx, VoucherKind.INVITATION, text, now)
+        return "" if link is None else link.data["email"]

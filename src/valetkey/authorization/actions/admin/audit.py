@@ -133,10 +133,10 @@ class _Verification(Struct):
         wrong = _fault_of(block, self.public)
         if wrong:
             return _Page(block, wrong, {}, frozenset())
-        found = {event.id: event for event in tx.audit_chain.events_of(block)}
-        absent = (e for e in block.listed() if e.id not in found and not self.expired.event(e))
+        events = {event.id: event for event in tx.audit_chain.events_of(block)}
+        absent = (e for e in block.listed() if e.id not in events and not self.expired.event(e))
         elsewhere = {e.id for e in absent if tx.audit_chain.event(e.id) is not None}
-        return _Page(block, wrong, found, frozenset(elsewhere))
+        return _Page(block, wrong, events, frozenset(elsewhere))
 
     def verify_blocks(self, pages: Sequence[_Page]) -> None:
         """Judge blocks in their order, each with its events."""
@@ -185,8 +185,8 @@ class _Verification(Struct):
 
     def read_unlisted(self, at: Instant, after: str, tx: Transaction) -> tuple[Instant, str] | None:
         """Look at a page of events for those that no block can list."""
-        found, position = tx.audit_chain.unlisted_events(at, after, _EVENTS)
-        for id_, name in found:
+        events, position = tx.audit_chain.unlisted_events(at, after, _EVENTS)
+        for id_, name in events:
             # An event that a block lists was reported there: it was changed, not inserted.
             if not any(fault.record_id == id_ for fault in self.verdict.faults):
                 self._fault(FaultKind.INSERTED, id_, f"{name}: no block lists it")
@@ -194,13 +194,17 @@ class _Verification(Struct):
 
     def compare(self, checkpoints: Sequence[Checkpoint], blocks: Sequence[Block | None]) -> None:
         """Judge earlier checkpoints by the blocks that have their numbers now."""
-        for known, block in zip(checkpoints, blocks, strict=True):
-            if not known.is_signed(self.public):
-                self._fault(FaultKind.CUT, str(known.block), "another key signed the checkpoint")
-            elif block is not None and block.hash != known.hash:
-                self._fault(FaultKind.CUT, str(known.block), "another block had this number")
-            elif block is None and (self.first is None or known.block >= self.first.number):
-                self._fault(FaultKind.CUT, str(known.block), "the chain ended behind this block")
+        for checkpoint, block in zip(checkpoints, blocks, strict=True):
+            if not checkpoint.is_signed(self.public):
+                self._fault(
+                    FaultKind.CUT, str(checkpoint.block), "another key signed the checkpoint"
+                )
+            elif block is not None and block.hash != checkpoint.hash:
+                self._fault(FaultKind.CUT, str(checkpoint.block), "another block had this number")
+            elif block is None and (self.first is None or checkpoint.block >= self.first.number):
+                self._fault(
+                    FaultKind.CUT, str(checkpoint.block), "the chain ended behind this block"
+                )
 
     def _fault(self, kind: FaultKind, what: str, detail: str) -> None:
         if len(self.verdict.faults) < MOST_FAULTS:
@@ -222,7 +226,7 @@ def _expired(public: str, tx: Transaction) -> _Expired:
 
 
 def _blocks_at(checkpoints: Sequence[Checkpoint], tx: Transaction) -> Sequence[Block | None]:
-    return [tx.audit_chain.find(each.block) for each in checkpoints]
+    return [tx.audit_chain.find(checkpoint.block) for checkpoint in checkpoints]
 
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
@@ -300,7 +304,9 @@ def with_subject(
         matches = criteria.client_id in {"", id_}
         return replace(criteria, client_id=id_) if matches else _only(criteria, ())
     of_kind = tuple(
-        sorted(name for name, each in kinds.items() if kind and each.subject_kind() == kind)
+        sorted(
+            name for name, event_type in kinds.items() if kind and event_type.subject_kind() == kind
+        )
     )
     if not of_kind:
         return None
@@ -324,18 +330,18 @@ async def export(
     """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
         yield _csv([_HEAD])
-    place, left = END, MOST_EVENTS
+    cursor, left = END, MOST_EVENTS
     while left > 0:
-        before, limit = place, min(_PIECE, left)
-        found = await store.scan(
+        before, limit = cursor, min(_PIECE, left)
+        events = await store.scan(
             # Checked for each piece: the actor may lose the role meanwhile.
             lambda tx, before=before, limit=limit: page(tx, actor, criteria, before, limit)  # type: ignore[misc]
         )
-        if found:
-            yield _csv([_row(each) for each in found]) if format == "csv" else _ndjson(found)
-            place = TimeCursor(found[-1].at, found[-1].id)
-        left -= len(found)
-        if len(found) < limit:
+        if events:
+            yield _csv([_row(event) for event in events]) if format == "csv" else _ndjson(events)
+            cursor = TimeCursor(events[-1].at, events[-1].id)
+        left -= len(events)
+        if len(events) < limit:
             return
 
 
@@ -354,7 +360,7 @@ def _row(event: EventRecord) -> Sequence[str]:
         origin.shown_browser,
         event.subject,
     )
-    return ["" if each is None else escape_formula(str(each)) for each in cells]
+    return ["" if cell is None else escape_formula(str(cell)) for cell in cells]
 
 
 def escape_formula(text: str) -> str:
@@ -368,8 +374,8 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     return written.getvalue().encode()
 
 
-def _ndjson(found: Sequence[EventRecord]) -> bytes:
-    return b"".join(msgspec.json.encode(as_json(each)) + b"\n" for each in found)
+def _ndjson(events: Sequence[EventRecord]) -> bytes:
+    return b"".join(msgspec.json.encode(as_json(event)) + b"\n" for event in events)
 
 
 def as_json(event: EventRecord) -> dict[str, object]:

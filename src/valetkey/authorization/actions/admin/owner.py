@@ -77,8 +77,8 @@ def find_link(tx: Transaction, link: str, key: FingerprintKey, now: Instant) -> 
     voucher = tx.vouchers.find(VoucherKind.OWNER, key.fingerprint(PURPOSE, link))
     if voucher is None or not voucher.is_live(OWNER_LINK_LIFETIME, now):
         return None
-    found = OwnerLink(voucher)
-    return None if tx.user_directory.has_owner() and not found.break_glass else found
+    owner_link = OwnerLink(voucher)
+    return None if tx.user_directory.has_owner() and not owner_link.break_glass else owner_link
 
 
 def register_bearer(
@@ -112,8 +112,8 @@ def become_owner(
     Exactly one of several concurrent callers succeeds; the others are refused (conflict). Users
     without a second factor or passkey are refused (forbidden).
     """
-    found = find_still_signed_in(tx, session_id, sessions, now)
-    user = None if found is None else tx.users.find_to_change(found.user.uid)
+    signed_in = find_still_signed_in(tx, session_id, sessions, now)
+    user = None if signed_in is None else tx.users.find_to_change(signed_in.user.uid)
     # Locked: of two links that are redeemed at once, only the first makes an owner.
     tx.user_directory.take_turn()
     if user is None or _still(tx, link, now) is None:

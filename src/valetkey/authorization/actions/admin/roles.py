@@ -55,11 +55,11 @@ def holders_of(tx: Transaction, permission: Permission, limit: int) -> Sequence[
     """Return those of the first `limit` users with a role who have this permission."""
     users = [tx.users.find(uid) for uid in tx.user_directory.with_roles(limit)]
     return [
-        each
-        for each in users
-        if each is not None
-        and each.disabled_at is None
-        and permissions_of(each.role).allow(permission)
+        user
+        for user in users
+        if user is not None
+        and user.disabled_at is None
+        and permissions_of(user.role).allow(permission)
     ]
 
 
@@ -101,8 +101,8 @@ class Roles(Struct, frozen=True):
 
     def holders(self, tx: Transaction) -> Sequence[UserWithRole]:
         """Return the users with a role, the highest roles first."""
-        found = [tx.users.find(uid) for uid in tx.user_directory.with_roles(MOST)]
-        people = [user for user in found if user is not None and user.role is not None]
+        users = [tx.users.find(uid) for uid in tx.user_directory.with_roles(MOST)]
+        people = [user for user in users if user is not None and user.role is not None]
         order = list(Role)
         people.sort(key=lambda user: (order.index(user.role or Role.AUDITOR), user.username))
         return [UserWithRole(user, tx.users.has_second_factor(user.uid)) for user in people]
@@ -143,7 +143,7 @@ def set_role(
     tx.user_directory.set_role(user.uid, role, now)
     if permissions_of(user.role).permissions - permissions_of(role).permissions:
         end_issued_in_role(tx, user.uid, now)
-    before, after = (each.value if each else "" for each in (user.role, role))
+    before, after = (user_role.value if user_role else "" for user_role in (user.role, role))
     tx.events.add(RoleChanged(user.uid, before, after), now)
     if notices is not None:
         notices.role_changed(tx, user, after, now)

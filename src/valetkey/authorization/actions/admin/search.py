@@ -125,18 +125,18 @@ def matching_users(
     order: Order = Order.NEWEST,
 ) -> UserSearchResult:
     """Return what `find_users` does, for a caller that has checked the permission."""
-    place = _parse(after)
+    cursor = _parse(after)
     text = text.strip()
     if not text:
         if order is Order.NEWEST:
-            return _newest(tx, chosen, place, limit)
-        return _ordered(tx, chosen, order, place or START, limit)
-    found = _search(tx, text, chosen, place, limit)
+            return _newest(tx, chosen, cursor, limit)
+        return _ordered(tx, chosen, order, cursor or START, limit)
+    result = _search(tx, text, chosen, cursor, limit)
     user = None if after else _by_uid(tx, text)
     if user is not None and not is_gone(user) and chosen.fits(user):
-        others = [each for each in found.users if each.uid != user.uid]
-        return UserSearchResult((user, *others), found.more)
-    return found
+        others = [other for other in result.users if other.uid != user.uid]
+        return UserSearchResult((user, *others), result.more)
+    return result
 
 
 def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | None:
@@ -145,9 +145,9 @@ def count_users(tx: Transaction, text: str, chosen: Filter, most: int) -> int | 
         return tx.user_directory.count_matching(chosen, most)
     if chosen is not Filter.ALL or uid_of(text) is not None:
         return None
-    found = tx.user_directory.find(text, START, most)
-    users = len({uid for _, uid in found})
-    return most if len(found) == most else users
+    rows = tx.user_directory.find(text, START, most)
+    users = len({uid for _, uid in rows})
+    return most if len(rows) == most else users
 
 
 def user_details(
@@ -162,7 +162,7 @@ def user_details(
     return UserDetails(
         user,
         _factors(tx, uid),
-        sorted(sessions, key=lambda each: -each.last_seen_at),
+        sorted(sessions, key=lambda session: -session.last_seen_at),
         connected_apps(tx, uid, now),
         tx.event_search.page(EventFilter(uid=uid), LATEST, _EVENTS),
     )
@@ -174,13 +174,13 @@ def is_gone(user: User) -> bool:
 
 
 def _newest(
-    tx: Transaction, chosen: Filter, place: UserCursor | None, limit: int
+    tx: Transaction, chosen: Filter, cursor: UserCursor | None, limit: int
 ) -> UserSearchResult:
-    if place is None:
-        place = UserCursor(str(_END), 0)
-    if not place.word.isdecimal():
+    if cursor is None:
+        cursor = UserCursor(str(_END), 0)
+    if not cursor.word.isdecimal():
         raise _foreign()
-    before, before_uid = Instant(int(place.word[:16])), place.uid
+    before, before_uid = Instant(int(cursor.word[:16])), cursor.uid
     uids = tx.user_directory.newest(chosen, before, before_uid, limit + 1)
     users = [user for uid in uids[:limit] if (user := tx.users.find(uid)) is not None]
     more = f"{users[-1].created_at}.{users[-1].uid}" if len(uids) > limit and users else ""
@@ -188,35 +188,35 @@ def _newest(
 
 
 def _ordered(
-    tx: Transaction, chosen: Filter, order: Order, place: UserCursor, limit: int
+    tx: Transaction, chosen: Filter, order: Order, cursor: UserCursor, limit: int
 ) -> UserSearchResult:
     users: list[User] = []
     looked = 0
     while looked < _LOOKED_AT:
-        rows = _after(tx, order, place)
-        for each in rows:
-            user = tx.users.find(Uid(each.uid))
+        rows = _after(tx, order, cursor)
+        for row in rows:
+            user = tx.users.find(Uid(row.uid))
             if user is not None and not is_gone(user) and chosen.fits(user):
                 if len(users) == limit:
-                    return UserSearchResult(users, f"{place.word}.{place.uid}")
+                    return UserSearchResult(users, f"{cursor.word}.{cursor.uid}")
                 users.append(user)
-            place = each
+            cursor = row
         looked += len(rows)
         if len(rows) < _BATCH:
             return UserSearchResult(users, "")
-    return UserSearchResult(users, f"{place.word}.{place.uid}")
+    return UserSearchResult(users, f"{cursor.word}.{cursor.uid}")
 
 
-def _after(tx: Transaction, order: Order, place: UserCursor) -> Sequence[UserCursor]:
+def _after(tx: Transaction, order: Order, cursor: UserCursor) -> Sequence[UserCursor]:
     if order is Order.OLDEST:
-        if place.word and not place.word.isdecimal():
+        if cursor.word and not cursor.word.isdecimal():
             raise _foreign()
-        at = Instant(int(place.word[:16] or "0"))
-        found = tx.user_directory.oldest(at, place.uid, _BATCH)
-        return [UserCursor(str(created), uid) for created, uid in found]
+        at = Instant(int(cursor.word[:16] or "0"))
+        rows = tx.user_directory.oldest(at, cursor.uid, _BATCH)
+        return [UserCursor(str(created), uid) for created, uid in rows]
     # By its uid: a username may be longer than a cursor.
-    last = tx.users.find(Uid(place.uid)) if place.uid else None
-    if place.uid and (last is None or is_gone(last)):
+    last = tx.users.find(Uid(cursor.uid)) if cursor.uid else None
+    if cursor.uid and (last is None or is_gone(last)):
         raise _foreign()
     key = "" if last is None else fold(last.username)
     directory = tx.user_directory
@@ -226,25 +226,25 @@ def _after(tx: Transaction, order: Order, place: UserCursor) -> Sequence[UserCur
 
 
 def _search(
-    tx: Transaction, text: str, chosen: Filter, place: UserCursor | None, limit: int
+    tx: Transaction, text: str, chosen: Filter, cursor: UserCursor | None, limit: int
 ) -> UserSearchResult:
     start, end = prefix_range(text)
-    place = place or START
+    cursor = cursor or START
     users: list[User] = []
     looked = 0
     while looked < _LOOKED_AT:
-        rows = tx.user_directory.find(text, place, _BATCH)
+        rows = tx.user_directory.find(text, cursor, _BATCH)
         for word, uid in rows:
             user = tx.users.find(uid)
             if user is not None and chosen.fits(user) and _first(user, start, end) == word:
                 if len(users) == limit:
-                    return UserSearchResult(users, f"{place.word}.{place.uid}")
+                    return UserSearchResult(users, f"{cursor.word}.{cursor.uid}")
                 users.append(user)
-            place = UserCursor(word, uid)
+            cursor = UserCursor(word, uid)
         looked += len(rows)
         if len(rows) < _BATCH:
             return UserSearchResult(users, "")
-    return UserSearchResult(users, f"{place.word}.{place.uid}")
+    return UserSearchResult(users, f"{cursor.word}.{cursor.uid}")
 
 
 def _first(user: User, start: str, end: str) -> str:
@@ -269,14 +269,14 @@ def _foreign() -> Refused:
 
 
 def _factors(tx: Transaction, uid: Uid) -> Sequence[Factor]:
-    found: dict[str, Factor] = {}
-    for place, (kind, name, since, last_used_at) in enumerate(tx.user_directory.factors_of(uid)):
+    factors: dict[str, Factor] = {}
+    for index, (kind, name, since, last_used_at) in enumerate(tx.user_directory.factors_of(uid)):
         # Only the number of unused recovery codes is shown.
-        known = found.get(kind) if kind == RECOVERY_CODE else None
-        count = 1 if known is None else known.count + 1
-        key = kind if kind == RECOVERY_CODE else f"{kind} {place}"
-        found[key] = Factor(kind, name, since, last_used_at, count)
-    return list(found.values())
+        factor = factors.get(kind) if kind == RECOVERY_CODE else None
+        count = 1 if factor is None else factor.count + 1
+        key = kind if kind == RECOVERY_CODE else f"{kind} {index}"
+        factors[key] = Factor(kind, name, since, last_used_at, count)
+    return list(factors.values())
 
 
 _LONGEST = 320
@@ -289,23 +289,23 @@ def resolve_users(tx: Transaction, text: str) -> Sequence[User]:
     """
     if not 0 < len(text) <= _LONGEST or not text.isprintable():
         return ()
-    found: tuple[User | None, ...]
+    candidates: tuple[User | None, ...]
     kind, _, rest = text.partition(":")
     match kind if rest else "":
         case "uid":
-            found = (_by_uid(tx, rest),)
+            candidates = (_by_uid(tx, rest),)
         case "name":
-            found = (tx.users.find_by_username(rest),)
+            candidates = (tx.users.find_by_username(rest),)
         case "email":
-            found = (tx.users.find_by_email(rest),)
+            candidates = (tx.users.find_by_email(rest),)
         case _:
-            found = (
+            candidates = (
                 tx.users.find_by_username(text),
                 tx.users.find_by_email(text),
                 _by_uid(tx, text),
             )
-    each = {user.uid: user for user in found if user is not None}
-    return [user for uid, user in each.items() if not tx.account_removals.is_done(uid)]
+    users = {user.uid: user for user in candidates if user is not None}
+    return [user for uid, user in users.items() if not tx.account_removals.is_done(uid)]
 
 
 def summary(user: User) -> str:
@@ -336,13 +336,13 @@ def search(
     tx: Transaction,
     actor: Actor,
     criteria: ClientFilter,
-    place: TimeCursor,
+    cursor: TimeCursor,
     limit: int,
     order: ListOrder = ListOrder.NEWEST,
 ) -> ClientSearchResult:
     """Return a page of the clients that match. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
-    return tx.client_search.page(criteria, place, limit, order)
+    return tx.client_search.page(criteria, cursor, limit, order)
 
 
 def find_details(tx: Transaction, actor: Actor, client_id: str, now: Instant) -> ClientWithUses:
@@ -403,10 +403,10 @@ def named_object(tx: Transaction, subject: str) -> tuple[str, str] | None:
     kind, _, id_ = subject.partition(":")
     if kind == "group":
         group = tx.groups.find_by_id(id_)
-        place = ADDRESSES["admin_groups"]
-        return None if group is None else (group.name, f"{place}/{quote(group.name, safe='')}")
+        address = ADDRESSES["admin_groups"]
+        return None if group is None else (group.name, f"{address}/{quote(group.name, safe='')}")
     if kind == "token":
         token = tx.api_tokens.find(id_)
         return None if token is None else (token.name, f"{ADDRESSES['admin_tokens']}/{token.id}")
-    named = (each.find(tx, id_) for each in tx.hooks.subjects_named if each.kind == kind)
-    return next((each for each in named if each is not None), None)
+    named = (names.find(tx, id_) for names in tx.hooks.subjects_named if names.kind == kind)
+    return next((name_address for name_address in named if name_address is not None), None)

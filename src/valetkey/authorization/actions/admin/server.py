@@ -256,10 +256,13 @@ def last_responses(
     """Return the last `count` periods of `width` hours, the current one included, without gaps."""
     latest = hour_of(now) // width
     first = latest - count + 1
-    found: dict[int, Counter[tuple[str, int]]] = {}
+    counters: dict[int, Counter[tuple[str, int]]] = {}
     for (period, outcome, within), amount in tx.response_times.since(first * width, width):
-        found.setdefault(period, Counter())[outcome, within] += amount
-    return [_responses(each, found.get(each, Counter())) for each in range(first, latest + 1)]
+        counters.setdefault(period, Counter())[outcome, within] += amount
+    return [
+        _responses(period_number, counters.get(period_number, Counter()))
+        for period_number in range(first, latest + 1)
+    ]
 
 
 def sweep_latency(tx: Transaction, now: Instant, limit: int) -> int:
@@ -341,7 +344,7 @@ def activity(tx: Transaction, actor: Actor, now: Instant, of_days: int) -> Activ
         require(tx, actor, Permission.READ)
         responses, counted = last_responses(tx, now, _HOURS), hourly_usage(tx, now)
         return ActivityCounts(
-            [f"{each.period % _HOURS:02}:00" for each in responses],
+            [f"{hour.period % _HOURS:02}:00" for hour in responses],
             counted[SIGN_INS],
             counted[FAILED_SIGN_INS],
             counted[TOKENS],
@@ -350,11 +353,11 @@ def activity(tx: Transaction, actor: Actor, now: Instant, of_days: int) -> Activ
         )
     days = last_days(tx, actor, now, of_days)
     return ActivityCounts(
-        [day_text(each.day) for each in days],
-        [each.sign_ins for each in days],
-        [each.failed_sign_ins for each in days],
-        [sum(each.tokens.values()) for each in days],
-        [sum(each.errors.values()) for each in days],
+        [day_text(day.day) for day in days],
+        [day.sign_ins for day in days],
+        [day.failed_sign_ins for day in days],
+        [sum(day.tokens.values()) for day in days],
+        [sum(day.errors.values()) for day in days],
         last_responses(tx, now, of_days, _HOURS),
     )
 

@@ -120,8 +120,8 @@ def issue(
     faults = list(_faults(wish))
     most = powers.permissions & permissions_of(maker.role).permissions
     permissions = frozenset(wish.permissions)
-    if not permissions or not permissions <= {each.value for each in most}:
-        names = ", ".join(each.value for each in Permission if each in most)
+    if not permissions or not permissions <= {permission.value for permission in most}:
+        names = ", ".join(permission.value for permission in Permission if permission in most)
         code = "choice.known" if permissions else "list.none"
         detail = f"at least one, and only of: {names}"
         faults.append(fault("permissions", code, detail, known=names))
@@ -135,8 +135,8 @@ def issue(
     made_with = actor.token_id if isinstance(actor, Program) else ""
     token = ApiToken(fresh.id, maker.uid, wish.name, permissions, now, until, made_with=made_with)
     tx.api_tokens.issue(key.fingerprint(_PURPOSE, fresh.secret.reveal()), token)
-    given = tuple(sorted(permissions))
-    tx.events.add(ApiTokenIssued(maker.uid, token.id, given, until), now)
+    permission_names = tuple(sorted(permissions))
+    tx.events.add(ApiTokenIssued(maker.uid, token.id, permission_names, until), now)
     return token
 
 
@@ -197,16 +197,18 @@ def end_all_of(tx: Transaction, uid: Uid, now: Instant) -> None:
 
 def token_permissions(token: ApiToken) -> frozenset[Permission]:
     """Return the token's permissions that still exist."""
-    return frozenset(each for each in Permission if each.value in token.permissions)
+    return frozenset(
+        permission for permission in Permission if permission.value in token.permissions
+    )
 
 
 def _faults(token: WantedToken) -> Faults:
-    name, found = token.name, list[MetadataError]()
+    name, faults = token.name, list[MetadataError]()
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name.strip() != name:
-        found.append(input_fault("name", "text.some", least=1, most=LONGEST_NAME))
+        faults.append(input_fault("name", "text.some", least=1, most=LONGEST_NAME))
     if not 0 < token.lifetime <= LONGEST_LIFETIME:
-        found.append(fault("lifetime", "lifetime.year"))
-    return tuple(found)
+        faults.append(fault("lifetime", "lifetime.year"))
+    return tuple(faults)
 
 
 LONGEST_NOTE = 200
@@ -227,14 +229,14 @@ class WantedInvitation(Struct, frozen=True):
 
     def faults(self) -> tuple[MetadataError, ...]:
         """Return every error."""
-        found = list[MetadataError]()
+        errors = list[MetadataError]()
         if len(self.note) > LONGEST_NOTE or not self.note.isprintable():
-            found.append(input_fault("note", "text.printable", most=LONGEST_NOTE))
+            errors.append(input_fault("note", "text.printable", most=LONGEST_NOTE))
         if not 0 < self.uses <= MOST_USES:
-            found.append(fault("uses", "number.range", least=1, most=MOST_USES))
+            errors.append(fault("uses", "number.range", least=1, most=MOST_USES))
         if not 0 < self.lifetime <= LONGEST_INVITATION:
-            found.append(fault("lifetime", "lifetime.decade"))
-        return tuple(found)
+            errors.append(fault("lifetime", "lifetime.decade"))
+        return tuple(errors)
 
 
 class InvitationSecrets(Struct, frozen=True):

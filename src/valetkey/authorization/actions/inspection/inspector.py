@@ -47,13 +47,13 @@ def in_database(
 ) -> Sequence[Finding]:
     """Perform the checks of the authorization server's database."""
     checks = [check for check in CHECKS if isinstance(check, DatabaseCheck)]
-    return [each for check in (*checks, *of_features) for each in check.run(tx, installation)]
+    return [finding for check in (*checks, *of_features) for finding in check.run(tx, installation)]
 
 
 def on_machine(settings: Settings, now: Instant) -> Sequence[Finding]:
     """Perform the checks of this machine; they read files, so call this in a thread."""
     checks = [check for check in CHECKS if isinstance(check, MachineCheck)]
-    return [each for check in checks for each in check.run(settings, now)]
+    return [finding for check in checks for finding in check.run(settings, now)]
 
 
 async def over_network(settings: Settings) -> Sequence[Finding]:
@@ -71,7 +71,7 @@ class PartState(Struct, frozen=True):
     @property
     def problems(self) -> Sequence[Finding]:
         """What needs attention, checks that were not made included."""
-        return [each for each in self.findings if each.level is not Level.OK]
+        return [finding for finding in self.findings if finding.level is not Level.OK]
 
 
 class Inspection(Struct, frozen=True):
@@ -123,21 +123,21 @@ class Inspector:
 
     async def inspect(self, now: Instant) -> Inspection:
         """Return what was found, in at most two seconds."""
-        every = [each for part in (await self.by_part(now)).values() for each in part]
-        needs_attention = (each for each in every if each.level is not Level.OK)
-        urgent_first = sorted(needs_attention, key=lambda each: each.level is not Level.ERROR)
+        every = [finding for part in (await self.by_part(now)).values() for finding in part]
+        needs_attention = (finding for finding in every if finding.level is not Level.OK)
+        urgent_first = sorted(needs_attention, key=lambda finding: finding.level is not Level.ERROR)
         return Inspection(urgent_first, self._states(every))
 
     def _states(self, findings: Iterable[Finding]) -> Sequence[PartState]:
         checks = (*CHECKS, *self.checks)
-        part_of = {row.name: each.part for each in checks for row in each.conditions}
-        found: dict[str, list[Finding]] = {each.part: [] for each in checks if each.part}
+        part_of = {row.name: check.part for check in checks for row in check.conditions}
+        part_findings: dict[str, list[Finding]] = {check.part: [] for check in checks if check.part}
         for finding in findings:
             name = finding.condition.name
             part = _PART_OF[finding.values["part"]] if is_incomplete(finding) else part_of[name]
             if part:
-                found[part].append(finding)
-        return [PartState(name, findings) for name, findings in found.items() if findings]
+                part_findings[part].append(finding)
+        return [PartState(name, findings) for name, findings in part_findings.items() if findings]
 
     async def by_part(self, now: Instant) -> Mapping[str, Sequence[Finding]]:
         """Return all findings about the `database`, the `machine` and `mail`, in two seconds.

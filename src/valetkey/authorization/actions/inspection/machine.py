@@ -204,19 +204,21 @@ def known_database(db: Connection, database: DatabaseOf, now: Instant) -> Findin
     """Compare the database with what its server last saw of it; changes neither."""
     file, name = last_seen_path(database.settings, database.server), database.name
     try:
-        known = identity.last_seen(file)
+        last_seen = identity.last_seen(file)
     except OperatorError:
         yield NOTE_UNREAD.finding(server=name, file=file)
         return
-    if known is None:
+    if last_seen is None:
         yield UNNOTED.finding(server=name, file=file)
         return
-    found = identity.find(db)
-    if found is None or found.database != known.database:
+    state = identity.find(db)
+    if state is None or state.database != last_seen.database:
         yield REPLACED.finding(server=name, file=file)
-    elif identity.is_older(found, identity.lagging(known, lag(database.settings, database.server))):
+    elif identity.is_older(
+        state, identity.lagging(last_seen, lag(database.settings, database.server))
+    ):
         yield RESTORED.finding(server=name, file=file)
-    elif (ahead := found.at - now) > _TOLERANCE:
+    elif (ahead := state.at - now) > _TOLERANCE:
         condition = NODES_CLOCK_WRONG if ahead > _MOST else NODES_CLOCK
         yield condition.finding(server=name, seconds=ahead)
     else:
@@ -244,23 +246,25 @@ def standbys(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
     if of.is_file:
         return
     state, name = replication(db), of.name
-    if any(each.state is None for each in state.standbys):
+    if any(standby.state is None for standby in state.standbys):
         yield STANDBYS_HIDDEN.finding(server=name)
-    elif state.awaited and not any(each.role in {"sync", "quorum"} for each in state.standbys):
+    elif state.awaited and not any(
+        standby.role in {"sync", "quorum"} for standby in state.standbys
+    ):
         yield STANDBY_MISSING.finding(server=name, awaited=state.awaited)
-    for each in state.standbys:
-        if each.state is None:
+    for standby in state.standbys:
+        if standby.state is None:
             continue
-        behind = each.seconds > _LAG or each.bytes > _BEHIND or each.state != "streaming"
+        behind = standby.seconds > _LAG or standby.bytes > _BEHIND or standby.state != "streaming"
         condition = STANDBY_BEHIND if behind else STANDBY_GOOD
-        shown = {"seconds": each.seconds, "size": each.bytes >> 20, "state": each.state}
-        yield condition.finding(server=name, standby=each.name, role=each.role, **shown)
+        shown = {"seconds": standby.seconds, "size": standby.bytes >> 20, "state": standby.state}
+        yield condition.finding(server=name, standby=standby.name, role=standby.role, **shown)
 
 
 def durability(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
     """Name the settings of a PostgreSQL server with which a crash may lose commits."""
-    if not of.is_file and (found := unsafe_settings(db)):
-        yield NOT_DURABLE.finding(server=of.name, settings=", ".join(found))
+    if not of.is_file and (settings := unsafe_settings(db)):
+        yield NOT_DURABLE.finding(server=of.name, settings=", ".join(settings))
 
 
 _Look = Callable[[Connection, DatabaseOf, Instant], Findings]
@@ -294,7 +298,9 @@ def _own(look: _Look) -> Callable[[Transaction, Installation], Findings]:
     return run
 
 
-CHECKS = tuple(DatabaseCheck(name, _own(look), known, DATABASE) for name, look, known in _LOOKS)
+CHECKS = tuple(
+    DatabaseCheck(name, _own(look), conditions, DATABASE) for name, look, conditions in _LOOKS
+)
 
 
 _LITTLE = 0.10  # share of a disk

@@ -98,18 +98,18 @@ BACKUP_OLD = Condition(
 def nodes(tx: Transaction, installation: Installation) -> Findings:
     """Name the nodes that run, those that disappeared, and their versions if they differ."""
     now = clock_of(tx.db, own_database(installation.settings), installation.now)
-    known = tx.nodes.list(now)
-    running = [each for each in known if each.is_running(now)]
+    all_nodes = tx.nodes.list(now)
+    running = [node for node in all_nodes if node.is_running(now)]
     yield NODES_RUNNING.finding(count=len(running)) if running else NO_NODE.finding()
-    for each in running[:_MOST_NAMED]:
-        yield NODE_SEEN.finding(node=each.name, version=each.version, at=At(each.seen_at))
-    missing = [each for each in known if not each.is_running(now)]
-    for each in missing[:_MOST_NAMED]:
-        yield NODE_MISSING.finding(node=each.name, at=moment(each.seen_at))
-    versions = sorted({each.version for each in running})
+    for node in running[:_MOST_NAMED]:
+        yield NODE_SEEN.finding(node=node.name, version=node.version, at=At(node.seen_at))
+    missing = [node for node in all_nodes if not node.is_running(now)]
+    for node in missing[:_MOST_NAMED]:
+        yield NODE_MISSING.finding(node=node.name, at=moment(node.seen_at))
+    versions = sorted({node.version for node in running})
     if len(versions) > 1:
         # During an upgrade they differ.
-        settled = now - max(each.started_at for each in running) > _UPGRADE
+        settled = now - max(node.started_at for node in running) > _UPGRADE
         condition = VERSIONS if settled else VERSIONS_CHANGE
         yield condition.finding(versions=", ".join(versions))
 

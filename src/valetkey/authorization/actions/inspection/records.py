@@ -124,17 +124,19 @@ MORE = Condition(
 
 def holders(tx: Transaction, installation: Installation) -> Findings:
     """Check owners, and that those with a role have a second factor."""
-    found = [each for each in installation.roles.holders(tx) if each.user.disabled_at is None]
-    if sum(each.user.role is Role.OWNER for each in found) == 1:
+    active_holders = [
+        holder for holder in installation.roles.holders(tx) if holder.user.disabled_at is None
+    ]
+    if sum(holder.user.role is Role.OWNER for holder in active_holders) == 1:
         yield ONE_OWNER.finding()
-    if unprotected := sum(not each.protected for each in found):
+    if unprotected := sum(not holder.protected for holder in active_holders):
         yield UNPROTECTED.finding(count=unprotected)
 
 
 def clients(tx: Transaction, _: Installation) -> Findings:
     """Check the first 10,000 clients for settings with a risk; name at most 20."""
     sighted = tx.clients.query_credential_uses(_MOST_NAMED + 1)
-    found = [
+    findings = [
         SECRET_IN_URL.finding(client=client, times=seen.requests, at=moment(seen.last_seen_at))
         for client, seen in sighted
     ]
@@ -142,12 +144,12 @@ def clients(tx: Transaction, _: Installation) -> Findings:
     for _page in range(_MOST_CLIENTS // _AT_ONCE):
         page = tx.clients.page(last, _AT_ONCE)
         for client in page:
-            found += _risks(client)
-        if len(page) < _AT_ONCE or len(found) > _MOST_NAMED:
+            findings += _risks(client)
+        if len(page) < _AT_ONCE or len(findings) > _MOST_NAMED:
             break
         last = page[-1].id
-    yield from found[:_MOST_NAMED]
-    if len(found) > _MOST_NAMED:
+    yield from findings[:_MOST_NAMED]
+    if len(findings) > _MOST_NAMED:
         yield MORE.finding()
 
 
@@ -242,7 +244,9 @@ CREDENTIAL_GOOD = Condition(
 
 def count_opened(records: Iterable[SigningKeyRecord], keyring: Keyring) -> int:
     """Return how many signing keys the keyring decrypts."""
-    return sum(keyring.sealer.open(each.sealed, place(each.kid)) is not None for each in records)
+    return sum(
+        keyring.sealer.open(record.sealed, place(record.kid)) is not None for record in records
+    )
 
 
 def signing_keys(tx: Transaction, installation: Installation) -> Findings:
@@ -255,7 +259,9 @@ def signing_keys(tx: Transaction, installation: Installation) -> Findings:
         return
     for algorithm in installation.settings.tokens.signing_algorithms:
         states = {
-            each.state(installation.now): each for each in records if each.algorithm == algorithm
+            record.state(installation.now): record
+            for record in records
+            if record.algorithm == algorithm
         }
         following = states.get(KeyState.NEXT)
         if KeyState.CURRENT not in states:
@@ -280,8 +286,11 @@ def credential(tx: Transaction, installation: Installation) -> Findings:
     print_ = installation.keyring.fingerprint_key.fingerprint(
         secret_purpose(client.id), secret.reveal()
     )
-    known = any(same(each.fingerprint, print_) for each in client.live_secrets(installation.now))
-    is_accepted = known and client.disabled_at is None
+    is_registered = any(
+        same(live_secret.fingerprint, print_)
+        for live_secret in client.live_secrets(installation.now)
+    )
+    is_accepted = is_registered and client.disabled_at is None
     yield (CREDENTIAL_GOOD if is_accepted else CREDENTIAL_WRONG).finding()
 
 

@@ -24,5 +24,5 @@ _REFERENCE = re.compile(r"VK-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}-[0-9A-H
 def plain_reference(text: str) -> str:
     """Normalise a typed reference; "" if it is not one."""
     letters = read_code(text).removeprefix("VK").translate(str.maketrans("OIL", "011"))
-    found = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
-    return found if _REFERENCE.fullmatch(found) else ""
+    reference = f"VK-{letters[:4]}-{letters[4:8]}-{letters[8:]}"
+    return reference if _REFERENCE.fullmatch(reference) else ""

@@ -189,11 +189,11 @@ def redeem(tx: Transaction, judged: Judgement) -> Refusal | None:
 
 
 def _draft_again(tx: Transaction, server: Server, pending: Pending) -> RequestDraft:
-    found, interaction = tx.clients.find(pending.client.id), pending.interaction
-    if found is not None and interaction.browser:
+    client, interaction = tx.clients.find(pending.client.id), pending.interaction
+    if client is not None and interaction.browser:
         # Disabled and enabled since the user was first asked: earlier interactions have ended.
-        found = found if found.generation == interaction.client_generation else None
-    return RequestDraft(interaction.parameters, found, server.prompts, pending.own_callback)
+        client = client if client.generation == interaction.client_generation else None
+    return RequestDraft(interaction.parameters, client, server.prompts, pending.own_callback)
 
 
 async def begin(server: Server, request: Request, query: Form, body: Form) -> Interaction:
@@ -218,15 +218,15 @@ async def find_and_prove(
 ) -> RequestDraft:
     """Return the request with its client and return address; refused if either is unknown."""
     plausible = plausible_client_id(parameters.get("client_id"))
-    found = None if plausible is None else await server.directory.find(plausible)
-    draft = RequestDraft(parameters, found, server.prompts, own_callback)
+    client = None if plausible is None else await server.directory.find(plausible)
+    draft = RequestDraft(parameters, client, server.prompts, own_callback)
     try:
         judge_client(draft)
     except Refused:
-        if found is None:
+        if client is None:
             raise
         # Another process may have changed the client a moment ago.
-        draft.found_client = await server.directory.find_again(found.id)
+        draft.found_client = await server.directory.find_again(client.id)
         judge_client(draft)
     return draft
 

@@ -83,7 +83,7 @@ def merged(parameters: Mapping[str, str], claims: Claims) -> dict[str, str]:
 
 def _parameter(name: str, value: object) -> str:
     if name == RESOURCE and isinstance(value, list):
-        return joined(str(each) for each in cast("list[object]", value))
+        return joined(str(resource) for resource in cast("list[object]", value))
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -120,8 +120,10 @@ def is_registered(uri: str, client: Client) -> bool:
 
     The fragment is ignored: it is a hash of the content and changes with it.
     """
-    place = without_fragment(uri)
-    return any(place == without_fragment(known) for known in client.openid.request_uris)
+    bare_uri = without_fragment(uri)
+    return any(
+        bare_uri == without_fragment(request_uri) for request_uri in client.openid.request_uris
+    )
 
 
 def without_fragment(uri: str) -> str:

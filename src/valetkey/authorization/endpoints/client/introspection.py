@@ -151,21 +151,23 @@ class IntrospectionEndpoint(Struct, frozen=True):
                 return members
         takes_one = not is_pairwise and not declared
         if is_reference(token) and is_of_default_api and takes_one:
-            found = await self.store.read_one(
+            token_state = await self.store.read_one(
                 lambda tx: self.reader.find_unexpired_reference(tx, token, now)
             )
-            if found is None:
+            if token_state is None:
                 return _INACTIVE
-            if found.read.audience == self.reader.audience:
-                self.cache.add(token, number, CachedAnswer(found), now)
-                return self._response(caller, found, now, "")
+            if token_state.read.audience == self.reader.audience:
+                self.cache.add(token, number, CachedAnswer(token_state), now)
+                return self._response(caller, token_state, now, "")
         # Looked up apart: a subject for its sector, the client of a JWT without a grant, claims of
         # the user, and whether another API ended.
         of_grant = read is not None and read.grant_id and read.audience == self.reader.audience
         ask = self.store.read_one if of_grant and takes_one else self.store.read
-        members, found = await ask(lambda tx: self._say(tx, caller, token, read, declared, now))
-        if found is not None:
-            self.cache.add(token, number, CachedAnswer(found), now)
+        members, token_state = await ask(
+            lambda tx: self._say(tx, caller, token, read, declared, now)
+        )
+        if token_state is not None:
+            self.cache.add(token, number, CachedAnswer(token_state), now)
         return members
 
     async def _signed(
@@ -194,32 +196,34 @@ class IntrospectionEndpoint(Struct, frozen=True):
     ) -> tuple[Mapping[str, object], TokenState | None]:
         if (parts := parse_refresh_token(token)) is not None:
             return self._say_refresh_token(tx, caller, parts, now), None
-        found = self.reader.find_for_any_api(tx, token, by_value, now)
-        if found is None:
+        token_state = self.reader.find_for_any_api(tx, token, by_value, now)
+        if token_state is None:
             return _INACTIVE, None
-        read, api = found.read, self.apis.default
+        read, api = token_state.read, self.apis.default
         if read.audience != self.reader.audience:
             named = self.apis.find(tx, read.audience)
             if named is None or named.identifier != read.audience:
                 return _INACTIVE, None
             api = named
         if declared and read.uid is not None:
-            user = found.user or tx.users.find(Uid(read.uid))
+            user = token_state.user or tx.users.find(Uid(read.uid))
             of_user = self.claims.of_introspection(
                 tx, declared, read.client_id, api, read.scope, user
             )
-            found = replace(found, of_user=of_user)
-        return self._response(caller, found, now, self._subject(tx, caller, found.read.uid)), found
+            token_state = replace(token_state, of_user=of_user)
+        return self._response(
+            caller, token_state, now, self._subject(tx, caller, token_state.read.uid)
+        ), token_state
 
     def _response(
-        self, caller: _Caller, found: TokenState, now: Instant, subject: str
+        self, caller: _Caller, token_state: TokenState, now: Instant, subject: str
     ) -> Mapping[str, object]:
-        live = found.read
-        if require_live(found.liveness, now) is not None or not caller.may_know(live):
+        live = token_state.read
+        if require_live(token_state.liveness, now) is not None or not caller.may_know(live):
             return _INACTIVE
         members: dict[str, object] = {
             **live.claims,
-            **(found.of_user if caller.audience == live.audience else NO_CLAIMS),
+            **(token_state.of_user if caller.audience == live.audience else NO_CLAIMS),
             "active": True,
             "scope": str(live.scope),
             "client_id": live.client_id,
@@ -248,10 +252,10 @@ class IntrospectionEndpoint(Struct, frozen=True):
         self, tx: Transaction, caller: _Caller, parts: tuple[str, str], now: Instant
     ) -> Mapping[str, object]:
         secret, grant_id = parts
-        found = tx.grants.find(grant_id)
-        if found is None or require_live(found.liveness, now) is not None:
+        grant_state = tx.grants.find(grant_id)
+        if grant_state is None or require_live(grant_state.liveness, now) is not None:
             return _INACTIVE
-        grant = found.grant
+        grant = grant_state.grant
         if caller.client.id not in (RESOURCE_SERVER, grant.client_id):
             return _INACTIVE
         if grant.refresh_print is None:
@@ -275,23 +279,23 @@ class IntrospectionEndpoint(Struct, frozen=True):
 def _active(
     answer: tuple[Mapping[str, object], TokenState | None],
 ) -> tuple[Mapping[str, object], TokenState] | None:
-    members, found = answer
-    return (members, found) if members.get("active") and found is not None else None
+    members, token_state = answer
+    return (members, token_state) if members.get("active") and token_state is not None else None
 
 
-def _is_live(found: TokenState, now: Instant) -> bool:
+def _is_live(token_state: TokenState, now: Instant) -> bool:
     """Return whether the token is live by what is cached; a session may have been extended."""
-    return found.read.is_live(now) and require_live(found.liveness, now) is None
+    return token_state.read.is_live(now) and require_live(token_state.liveness, now) is None
 
 
 def _wants_signed(accept: Sequence[str], *, registered: bool) -> bool:
     """Return whether to sign the response; without a preference in Accept, as registered."""
-    if not any(SIGNED in each.lower() for each in accept) and not registered:
+    if not any(SIGNED in header.lower() for header in accept) and not registered:
         return False
     named: dict[str, bool] = {}
     for item in ",".join(accept).lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))
-        named[name] = not any(_NEVER.fullmatch(each) for each in parameters)
+        named[name] = not any(_NEVER.fullmatch(parameter) for parameter in parameters)
     if SIGNED in named:
         return named[SIGNED]
     return registered and not named.get(_JSON, False)
@@ -351,16 +355,16 @@ class RevocationEndpoint(Struct, frozen=True):
         self, tx: Transaction, proven: Authenticated, parts: tuple[str, str], now: Instant
     ) -> None:
         secret, grant_id = parts
-        found = tx.grants.find(grant_id)
-        if found is None or found.grant.client_id != proven.client.id:
+        grant_state = tx.grants.find(grant_id)
+        if grant_state is None or grant_state.grant.client_id != proven.client.id:
             return
         presented = fingerprint_of(self.fingerprints, secret, grant_id)
-        known = [found.grant.refresh_print]
-        if found.previous is not None:
-            known.append(found.previous.fingerprint)
-        if not any(print_ is not None and same(presented, print_) for print_ in known):
+        prints = [grant_state.grant.refresh_print]
+        if grant_state.previous is not None:
+            prints.append(grant_state.previous.fingerprint)
+        if not any(print_ is not None and same(presented, print_) for print_ in prints):
             return
         if tx.grants.revoke(grant_id, now, "client_revoked"):
-            grant = found.grant
+            grant = grant_state.grant
             event = GrantRevoked(grant.uid, grant.client_id, grant.id, "client_revoked")
             tx.events.add(event, now)

@@ -73,9 +73,9 @@ class MetadataEndpoint:
             implicit=self.facts.implicit or tx.clients.any_implicit(),
             password=tx.clients.any_password(),
             declared_claims=[
-                each.name
-                for each in tx.claims()
-                if not {ClaimLocation.ID_TOKEN, ClaimLocation.USERINFO}.isdisjoint(each.places)
+                claim.name
+                for claim in tx.claims()
+                if not {ClaimLocation.ID_TOKEN, ClaimLocation.USERINFO}.isdisjoint(claim.places)
             ],
             unsigned_requests=tx.clients.any_unsigned_requests(),
         )

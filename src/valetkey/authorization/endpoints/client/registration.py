@@ -91,8 +91,8 @@ class RegistrationLimit(Struct, frozen=True):
 
     async def count(self, request: Request) -> str:
         """Count an attempt and return its rate limit; Refused with `slow_down` after too many."""
-        place = self.fingerprints.fingerprint("throttle", network_of(request.address))
-        bucket, limit = f"register_from:{place}", Limit(self.per_hour, REGISTRATION_WINDOW)
+        fingerprint = self.fingerprints.fingerprint("throttle", network_of(request.address))
+        bucket, limit = f"register_from:{fingerprint}", Limit(self.per_hour, REGISTRATION_WINDOW)
         # On its own, before the request makes this server fetch from others.
         if wait := await self.store.write(
             lambda tx: tx.throttles.begin(bucket, limit, request.at), done_by=ANONYMOUS

@@ -72,9 +72,9 @@ class ClientRequestAuthentication(Struct, frozen=True):
         digest = self._digest(request, client_request)
         if digest is not None:
             named = client_request.parameters.get("client_id")
-            known = await self.verified.find(digest, named, request.at)
-            if known is not None:
-                return known
+            authenticated_client = await self.verified.find(digest, named, request.at)
+            if authenticated_client is not None:
+                return authenticated_client
         try:
             proven = await self.authentication.authenticate(
                 *self._presented(request, client_request)

@@ -23,9 +23,11 @@ from valetkey.kernel.secret import FingerprintKey, to_base64url
 
 def _defined_in(module: ModuleType) -> tuple[type[Event], ...]:
     return tuple(
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Event) and each.__module__ == module.__name__
+        member
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and issubclass(member, Event)
+        and member.__module__ == module.__name__
     )
 
 
@@ -73,7 +75,7 @@ class Retention(Struct, frozen=True):
     def decode(text: str) -> "Retention":
         """Parse the output of `encode`."""
         usual, *rest = text.split()
-        pairs = (each.split("=") for each in rest)
+        pairs = (pair.split("=") for pair in rest)
         return Retention(
             Lifetime(int(usual)), {name: Lifetime(int(number)) for name, number in pairs}
         )
@@ -88,7 +90,7 @@ def retention(
     """
     of_name: dict[str, Lifetime] = {}
     # The longer key is the narrower one.
-    for key, lifetime in sorted(shorter.items(), key=lambda each: len(each[0])):
+    for key, lifetime in sorted(shorter.items(), key=lambda pair: len(pair[0])):
         names = [e.name for e in kinds if key in {e.name, e.name.partition(".")[0]}]
         if not names:
             raise OperatorError(f'there is no event "{key}"', "log.keep_events_of")

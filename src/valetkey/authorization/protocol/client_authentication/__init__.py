@@ -14,13 +14,13 @@ METHODS: tuple[Method, ...] = (
 )
 """The methods of this server: metadata, registration rules, settings and CLI derive from them."""
 
-PARAMETERS = frozenset(name for each in METHODS for name in each.parameters)
+PARAMETERS = frozenset(name for method in METHODS for name in method.parameters)
 """The body parameters that authenticate a client."""
 
-BY_NAME: Mapping[str, Method] = MappingProxyType({each.name: each for each in METHODS})
+BY_NAME: Mapping[str, Method] = MappingProxyType({method.name: method for method in METHODS})
 """The methods by the name that is stored with a client."""
 
 REGISTERED: Mapping[str, str] = MappingProxyType(
-    {name: each.name for each in METHODS for name in each.metadata_names}
+    {name: method.name for method in METHODS for name in method.metadata_names}
 )
 """The names of a registration (RFC 7591 section 2), mapped to the names of the methods."""

@@ -184,5 +184,5 @@ PRIVATE_KEY_JWT = Method(
     _proves_private_key_jwt,
     needs_keys=True,
     parameters=PARAMETERS,
-    signing_algorithms=tuple(each.value for each in Algorithm),
+    signing_algorithms=tuple(algorithm.value for algorithm in Algorithm),
 )

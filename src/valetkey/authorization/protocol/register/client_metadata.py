@@ -64,8 +64,8 @@ def read_keys(document: str, *, encrypts: bool) -> RegisteredKeys:
     data = document.encode("utf-8", "surrogatepass")
     signing, encryption = KeySet.parse(data), EncryptionKeys.parse(data)
     if not encrypts:
-        known = {thumbprint(key.jwk) for key in signing}
-        only = tuple(key for key in encryption if thumbprint(key.jwk) not in known)
+        thumbprints = {thumbprint(key.jwk) for key in signing}
+        only = tuple(key for key in encryption if thumbprint(key.jwk) not in thumbprints)
         encryption = EncryptionKeys(only)
     if not len(signing) and not len(encryption):
         raise refused("none", "there is no key in it that can be used")
@@ -236,15 +236,15 @@ class ClientMetadata(Struct, frozen=True):
 
 
 FIELDS: Mapping[str, Field] = {
-    each.name: each
-    for each in (*declared(ClientMetadata), *declared(OpenIdRegistration, part="openid"))
+    field.name: field
+    for field in (*declared(ClientMetadata), *declared(OpenIdRegistration, part="openid"))
 }
 """Every field of a client that can be chosen, by its name."""
 
 
 def fields_of(editor: Editor) -> tuple[Field, ...]:
     """Return the fields that this editor may set."""
-    return tuple(each for each in FIELDS.values() if editor in each.rule.editors)
+    return tuple(field for field in FIELDS.values() if editor in field.rule.editors)
 
 
 def with_values(metadata: ClientMetadata, values: Mapping[str, object]) -> ClientMetadata:

@@ -131,12 +131,12 @@ class ClientRules(Struct, frozen=True):
                 yield fault(f"redirect_uris/{number}", "redirect_uris.implicit")
 
     def _grant_type_faults(self, metadata: ClientMetadata, profile: str) -> Iterator[MetadataError]:
-        names, known = metadata.grant_types, self.grant_types
+        names, grant_types = metadata.grant_types, self.grant_types
         for number, name in enumerate(names):
             field = f"grant_types/{number}"
-            if name not in known:
-                yield fault(field, "choice.known", known=", ".join(known))
-            elif known[name].needs_secret and metadata.type == ClientType.PUBLIC:
+            if name not in grant_types:
+                yield fault(field, "choice.known", known=", ".join(grant_types))
+            elif grant_types[name].needs_secret and metadata.type == ClientType.PUBLIC:
                 yield fault(field, "grant.secret", name=name)
             elif (
                 name in DISCOURAGED
@@ -146,7 +146,7 @@ class ClientRules(Struct, frozen=True):
                 yield fault(field, f"profile.{name}", profile=profile)
         if not names or len(set(names)) != len(names):
             yield fault("grant_types", "list.repeated" if names else "list.none", _SOME_ONCE)
-        refreshing = [name for name, rules in known.items() if rules.issues_refresh_tokens]
+        refreshing = [name for name, rules in grant_types.items() if rules.issues_refresh_tokens]
         if GrantTypeName.REFRESH_TOKEN in names and not set(refreshing).intersection(names):
             yield fault(
                 f"grant_types/{names.index(GrantTypeName.REFRESH_TOKEN)}",
@@ -175,13 +175,13 @@ class ClientRules(Struct, frozen=True):
 
     def _scope_faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         # Every client has CLIENT_SCOPE, so it cannot be registered.
-        known = [name for name in self.scopes if name not in CLIENT_SCOPE]
+        scopes = [name for name in self.scopes if name not in CLIENT_SCOPE]
         alone = not _OWN_GRANTS.isdisjoint(metadata.grant_types)
         for number, name in enumerate(metadata.scopes):
-            if name in self.api_scopes and name not in known:
+            if name in self.api_scopes and name not in scopes:
                 yield fault(f"scopes/{number}", "scopes.api", api=self.api_scopes[name])
-            elif name not in known:
-                yield fault(f"scopes/{number}", "choice.known", known=", ".join(known))
+            elif name not in scopes:
+                yield fault(f"scopes/{number}", "choice.known", known=", ".join(scopes))
             elif name in self.own_scopes and not alone:
                 yield fault(f"scopes/{number}", "scopes.own")
         yield from _exchange_faults(metadata)
@@ -208,11 +208,11 @@ def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
         if identifier_fault(identifier):
             yield fault(f"exchanges_for/{number}", "api.identifier")
     audiences = metadata.openid.assertion_audiences
-    read = [AssertionAudience.parse(each) for each in audiences]
+    read = [AssertionAudience.parse(text) for text in audiences]
     for number, audience in enumerate(read):
         if audience is None or len(audiences[number]) > _LONGEST_AUDIENCE:
             yield fault(f"assertion_audiences/{number}", "audience.form")
-    if len({each.issuer for each in read if each}) < len([each for each in read if each]):
+    if len({entry.issuer for entry in read if entry}) < len([entry for entry in read if entry]):
         yield fault("assertion_audiences", "audience.repeated")
     if audiences and metadata.openid.is_pairwise:
         yield fault("assertion_audiences", "audience.subjects")
@@ -220,8 +220,8 @@ def _exchange_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
 
 def _field_faults(metadata: ClientMetadata) -> Iterator[MetadataError]:
     for field in FIELDS.values():
-        if found := _fault(field, metadata):
-            yield found
+        if error := _fault(field, metadata):
+            yield error
 
 
 def _fault(field: Field, metadata: ClientMetadata) -> MetadataError | None:

@@ -40,7 +40,7 @@ def fault(field: str, code: str, /, detail: str = "", **values: object) -> Metad
 
     A `detail` replaces the text of the code for programs.
     """
-    filled = {each: str(value) for each, value in values.items()}
+    filled = {name: str(value) for name, value in values.items()}
     return MetadataError(field, detail or FAULTS[code].detail % filled, code, filled)
 
 
@@ -53,11 +53,11 @@ def faults_of(
     error: msgspec.ValidationError, value: object, kind: object
 ) -> tuple[MetadataError, ...]:
     """Return everything that is invalid in a value which is not of the type `kind`, at most 100."""
-    found = tuple(
-        MetadataError(each.pointer.removeprefix("/"), each.detail)
-        for each in islice(errors_of(value, kind), MOST_ERRORS)
+    errors = tuple(
+        MetadataError(field_error.pointer.removeprefix("/"), field_error.detail)
+        for field_error in islice(errors_of(value, kind), MOST_ERRORS)
     )
-    return found or (fault_of(error),)
+    return errors or (fault_of(error),)
 
 
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
@@ -217,8 +217,10 @@ def reason(field: str, code: str, **values: object) -> Reason:
 
 def input_fault(field: str, code: str, **values: object) -> MetadataError:
     """Return the error of this code about a field."""
-    found = reason(field, code, **values)
-    return MetadataError(field, found.explain().removeprefix(_MUST_BE), code, found.values)
+    input_reason = reason(field, code, **values)
+    return MetadataError(
+        field, input_reason.explain().removeprefix(_MUST_BE), code, input_reason.values
+    )
 
 
 def reason_of(fault: MetadataError) -> Reason | None:

@@ -85,10 +85,10 @@ def fetch_fault(
 def host_of(uri: str) -> str:
     """Return the host of a web address without its port; "" if it has none."""
     try:
-        _, separator, place = origin(uri).partition("://")
+        _, separator, host = origin(uri).partition("://")
     except Refused:
         return ""
-    return _PORT.sub("", place) if separator else ""
+    return _PORT.sub("", host) if separator else ""
 
 
 _CODE, _IMPLICIT = GrantTypeName.AUTHORIZATION_CODE.value, GrantTypeName.IMPLICIT.value
@@ -177,8 +177,8 @@ class OpenIdRules(Struct, frozen=True):
             return
         if client.has_signing_keys or client.encrypts:
             yield fault("jwks_uri", "keys.both")
-        elif found := fetch_fault("jwks_uri", uri, self.fetch_networks):
-            yield found
+        elif error := fetch_fault("jwks_uri", uri, self.fetch_networks):
+            yield error
 
     def _subject(self, client: Registrant) -> Iterator[MetadataError]:
         openid = client.openid
@@ -186,8 +186,8 @@ class OpenIdRules(Struct, frozen=True):
             yield _unknown("subject_type", ("public", "pairwise"))
         field, uri = "sector_identifier_uri", openid.sector_identifier_uri
         if uri:
-            if found := fetch_fault(field, uri, self.fetch_networks):
-                yield found
+            if error := fetch_fault(field, uri, self.fetch_networks):
+                yield error
         elif openid.is_pairwise and sector_of(client) is None:
             yield fault(field, "sector.needed")
 
@@ -204,8 +204,8 @@ class OpenIdRules(Struct, frozen=True):
             elif origin(uri) not in own:
                 yield fault("frontchannel_logout_uri", "logout.origin")
         field, uri = "backchannel_logout_uri", openid.backchannel_logout_uri
-        if uri and (found := fetch_fault(field, uri, self.fetch_networks)):
-            yield found
+        if uri and (error := fetch_fault(field, uri, self.fetch_networks)):
+            yield error
         for name in ("frontchannel", "backchannel"):
             required: bool = getattr(openid, f"{name}_logout_session_required")
             if required and not getattr(openid, f"{name}_logout_uri"):
@@ -239,8 +239,8 @@ class OpenIdRules(Struct, frozen=True):
         yield from _too_many("request_uris", uris, MOST_ADDRESSES)
         for number, uri in enumerate(uris[:MOST_ADDRESSES]):
             field = f"request_uris/{number}"
-            if found := fetch_fault(field, uri, self.fetch_networks, fragment=True):
-                yield found
+            if error := fetch_fault(field, uri, self.fetch_networks, fragment=True):
+                yield error
 
 
 def completed(
@@ -308,24 +308,26 @@ def _authentication(client: Registrant) -> Iterator[MetadataError]:
         fits = [name for name, proof in REGISTERED.items() if proof == client.proof]
         yield _unknown("token_endpoint_auth_method", fits)
     chosen = client.openid.token_endpoint_auth_signing_alg
-    known = BY_NAME[client.proof].signing_algorithms if client.proof in BY_NAME else ()
-    if chosen and not known:
-        signing = [each.name for each in reversed(METHODS) if each.signing_algorithms]
+    algorithms = BY_NAME[client.proof].signing_algorithms if client.proof in BY_NAME else ()
+    if chosen and not algorithms:
+        signing = [
+            candidate.name for candidate in reversed(METHODS) if candidate.signing_algorithms
+        ]
         detail = f"only with {' or '.join(signing)}"
         yield fault(
             "token_endpoint_auth_signing_alg", "method.signing", detail, known=", ".join(signing)
         )
-    elif chosen and chosen not in known:
-        yield _unknown("token_endpoint_auth_signing_alg", known)
+    elif chosen and chosen not in algorithms:
+        yield _unknown("token_endpoint_auth_signing_alg", algorithms)
 
 
 def _signatures(client: Registrant, algorithms: Collection[str]) -> Iterator[MetadataError]:
     openid = client.openid
-    known = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
+    client_algorithms = (*algorithms, *((SHARED_ALGORITHM,) if client.has_secret else ()))
     for field in _SIGNED:
         chosen: str = getattr(openid, field)
-        if chosen and chosen not in known:
-            yield _unknown(field, known)
+        if chosen and chosen not in client_algorithms:
+            yield _unknown(field, client_algorithms)
     signed = openid.introspection_signed_response_alg
     if signed and signed not in algorithms:
         yield _unknown("introspection_signed_response_alg", algorithms)
@@ -375,8 +377,8 @@ def _too_many(field: str, values: tuple[str, ...], most: int) -> Iterator[Metada
         yield fault(f"{field}/{number}", "list.many", most=most)
 
 
-def _unknown(field: str, known: Collection[str]) -> MetadataError:
-    return fault(field, "choice.known", known=", ".join(known))
+def _unknown(field: str, choices: Collection[str]) -> MetadataError:
+    return fault(field, "choice.known", known=", ".join(choices))
 
 
 def _is_word(text: str) -> bool:

@@ -96,11 +96,11 @@ def reduced(
 
 def _places(faults: Faults) -> Mapping[str, Mapping[str, str]]:
     """Return the details by field and position, "" for the whole field."""
-    found: dict[str, dict[str, str]] = {}
-    for each in faults:
-        name, _, place = each.field.partition("/")
-        found.setdefault(name, {}).setdefault(place, each.detail)
-    return {name: found[name] for name in FIELDS if name in found}
+    details: dict[str, dict[str, str]] = {}
+    for error in faults:
+        name, _, position = error.field.partition("/")
+        details.setdefault(name, {}).setdefault(position, error.detail)
+    return {name: details[name] for name in FIELDS if name in details}
 
 
 def _kept(field: Field, value: object, places: Collection[str]) -> object:
@@ -111,7 +111,7 @@ def _kept(field: Field, value: object, places: Collection[str]) -> object:
     if rule.kind not in LISTS:
         return None
     entries = cast("tuple[object, ...]", value)
-    kept = tuple(each for number, each in enumerate(entries) if str(number) not in places)
+    kept = tuple(entry for number, entry in enumerate(entries) if str(number) not in places)
     if kept or not entries:
         return kept
     return entries if rule.unusable is UnusableValue.LEFT_OUT_BESIDE_OTHERS else None
@@ -218,8 +218,8 @@ def _without_style(letter: str) -> str:
     """Return the Latin letter under a stroke, hook or frame that NFKD keeps; else itself."""
     if letter.isascii():
         return letter
-    found = _STYLED.fullmatch(unicodedata.name(letter, ""))
-    return found[found.lastindex or 0].lower() if found else letter
+    match = _STYLED.fullmatch(unicodedata.name(letter, ""))
+    return match[match.lastindex or 0].lower() if match else letter
 
 
 RESERVED = ("valetkey", "administrator", "system", "security", "support", "verified")
@@ -368,10 +368,10 @@ class SelfRules(Struct, frozen=True):
 
     def _faults(self, metadata: ClientMetadata) -> Iterator[MetadataError]:
         """Return the errors by the rules for self-registered apps alone."""
-        known = ", ".join(dict.fromkeys(self.grant_types))
+        names = ", ".join(dict.fromkeys(self.grant_types))
         for number, name in enumerate(metadata.grant_types):
             if name not in self.grant_types:
-                detail = f"this server gives the grant types {known}"
+                detail = f"this server gives the grant types {names}"
                 yield MetadataError(f"grant_types/{number}", detail)
         for number, name in enumerate(metadata.scopes):
             if name not in self.scopes:
