@@ -67,9 +67,9 @@ class Application:
             await asyncio.to_thread(self._stop_traces)
 
     async def _start(self) -> RoutedApp:
-        given = environment()
-        named = given.get(FILE)
-        settings = load(find_file(Path(named) if named else None), given)
+        variables = environment()
+        named = variables.get(FILE)
+        settings = load(find_file(Path(named) if named else None), variables)
         log.set_up(settings.log.level, settings.log.format)
         NOTICES.begin(log.throttled, settings.log.slow_statement / 1000)
         self._stop_traces = trace_export.begin(settings, self._name)

@@ -55,7 +55,9 @@ def missing_files(settings: Settings, names: Sequence[str]) -> Iterator[Problem]
             )
             if written
         }
-        unreadable = [each for path, file in files.items() for each in _unreadable(path, file)]
+        unreadable = [
+            problem for path, file in files.items() for problem in _unreadable(path, file)
+        ]
         yield from unreadable
         if not unreadable and len(files) > 1:
             yield from _not_a_pair(f"{name}.tls_certificate", *files.values())
@@ -106,8 +108,8 @@ def _transport(settings: Settings, name: str, server: ServerSettings) -> Iterato
     public = not is_loopback(server.listen.rpartition(":")[0])
     tls = (f"{name}.tls_certificate", f"{name}.tls_key")
     if bool(server.tls_certificate) != bool(server.tls_key):
-        given, absent = tls if server.tls_certificate else reversed(tls)
-        yield Problem(absent, "it is empty", f"{given} has no effect without it: set both", tls)
+        setting, absent = tls if server.tls_certificate else reversed(tls)
+        yield Problem(absent, "it is empty", f"{setting} has no effect without it: set both", tls)
     elif public and not own_tls and not proxy:
         yield Problem(
             f"{name}.listen",

@@ -73,12 +73,13 @@ def section_of(settings: Settings, name: str) -> Any:
 def with_values(settings: Settings, values: Mapping[str, Mapping[str, Any]]) -> Settings:
     """Return the settings with these values, by section and name, which their rules have read."""
     changed: dict[str, Any] = {
-        name: replace(section_of(settings, name), **given) for name, given in values.items()
+        name: replace(section_of(settings, name), **section_values)
+        for name, section_values in values.items()
     }
     kinds = feature_sections()
     every = [changed.pop(name, section_of(settings, name)) for name in kinds]
     # Without those at their defaults, equal settings compare as equal.
-    features = tuple(each for each in every if each != type(each)())
+    features = tuple(section for section in every if section != type(section)())
     return replace(settings, **changed, features=features)
 
 
@@ -120,17 +121,17 @@ def _settings() -> Iterator[Setting]:
         hints = get_type_hints(kind, include_extras=True)
         for field in fields(kind):
             notes = hints[field.name].__metadata__
-            label = next((each for each in notes if type(each) is str), _label(field.name))
+            label = next((note for note in notes if type(note) is str), _label(field.name))
             group = next(
-                (each for each in notes if isinstance(each, SettingsGroup)), group_of(kind)
+                (note for note in notes if isinstance(note, SettingsGroup)), group_of(kind)
             )
             yield Setting(section, field.name, _rule(notes), _default(field), label, group)
 
 
 def group_of(kind: type) -> SettingsGroup:
     """Return the group of a section that does not name one for each setting."""
-    found = getattr(kind, "GROUP", SettingsGroup.NETWORK)
-    return SettingsGroup(found)
+    group = getattr(kind, "GROUP", SettingsGroup.NETWORK)
+    return SettingsGroup(group)
 
 
 def _label(name: str) -> str:
@@ -179,9 +180,9 @@ def explain(settings: Settings, named: str = "") -> tuple[Explained, ...]:
 
     Raises OperatorError for a name that is neither, with the nearest one that is.
     """
-    found = tuple(_explained(settings, setting) for setting in _chosen(named))
-    if found:
-        return found
+    explanations = tuple(_explained(settings, setting) for setting in _chosen(named))
+    if explanations:
+        return explanations
     names = [*sections(), *catalogue()]
     close = get_close_matches(named, names, 1)
     right = f"did you mean {close[0]}?" if close else f"the sections are {', '.join(sections())}"
@@ -320,9 +321,9 @@ def value_of(settings: Settings, path: str, text: str) -> object:
 
 def _contradiction(before: Settings, after: Settings, check: Check) -> Problem | None:
     """Return the first contradiction that was not there before, None if there is none."""
-    known = set(disagreements(before))
+    old_problems = set(disagreements(before))
     for problem in disagreements(after):
-        if problem not in known:
+        if problem not in old_problems:
             return problem
     try:
         check(after)
@@ -337,7 +338,7 @@ def as_text(setting: Setting, value: object) -> str:
     if isinstance(shown, bool):
         return "true" if shown else "false"
     if isinstance(shown, (list, tuple)):
-        return ",".join(str(each) for each in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return ",".join(str(item) for item in shown)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return str(shown)
 
 

@@ -31,9 +31,9 @@ def feature_sections() -> Mapping[str, type]:
 
     Such a module imports only `config` and `kernel`, so that every command can load it.
     """
-    found: dict[str, type] = {}
+    sections: dict[str, type] = {}
     for name in NAMES:
         module = f"valetkey.authorization.{name}.settings"
         if find_spec(module):
-            found |= import_module(module).SECTIONS
-    return MappingProxyType(dict(sorted(found.items())))
+            sections |= import_module(module).SECTIONS
+    return MappingProxyType(dict(sorted(sections.items())))

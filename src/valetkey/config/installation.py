@@ -56,9 +56,9 @@ async def open_known(
     start does not begin it.
     """
     file = last_seen_path(settings, server)
-    known = last_seen(file)
-    if (known is not None or not begins) and await is_missing(engine):
-        if known is not None:
+    seen = last_seen(file)
+    if (seen is not None or not begins) and await is_missing(engine):
+        if seen is not None:
             raise _missing(settings, server, "the tables are")
         raise OperatorError(
             "the database has no tables yet; begin with `valetkey serve` or `valetkey apply`"

@@ -167,15 +167,15 @@ def _parsed(path: Path, text: str) -> Mapping[str, object]:
 
 def _lines(text: str) -> Mapping[str, int]:
     """Return the line of each setting, for operators; one in an inline table has none."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.split("\n"), 1):
         if header := _HEADER.match(line):
             section = header[1]
-            found.setdefault(section, number)
+            lines.setdefault(section, number)
         elif key := _KEY.match(line):
-            found.setdefault(f"{section}.{key[1]}".lstrip("."), number)
-    return MappingProxyType({path: found[path] for path in found if path in catalogue()})
+            lines.setdefault(f"{section}.{key[1]}".lstrip("."), number)
+    return MappingProxyType({path: lines[path] for path in lines if path in catalogue()})
 
 
 def _assembled(reading: _Reading, source: SettingsSource) -> Settings:

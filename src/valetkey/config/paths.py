@@ -91,8 +91,10 @@ def certificate_files(settings: Settings, server: ServerSettings) -> tuple[Path,
 def uses_acme(settings: Settings, server: ServerSettings) -> bool:
     """Return whether this server gets its certificate from the authority of `tls.acme`."""
     proxy = server.tls_proxy or server.trusted_proxies
-    given = server.tls_certificate or server.tls_key
-    return bool(settings.tls.acme and not proxy and not given and server.url.startswith("https:"))
+    tls_file = server.tls_certificate or server.tls_key
+    return bool(
+        settings.tls.acme and not proxy and not tls_file and server.url.startswith("https:")
+    )
 
 
 def acme_file(settings: Settings, server: ServerSettings, end: str) -> Path:

@@ -89,12 +89,12 @@ def text(limit: int, expected: str, check: Callable[[str], str] | None = None) -
     """Return the rule for text of at most `limit` characters that `check` accepts."""
 
     def read(value: object) -> str:
-        found = _string(value)
-        if len(found) > limit:
-            raise InvalidValue(f"it has {len(found)} characters, {limit} are allowed")
-        if not found.isprintable():
+        string = _string(value)
+        if len(string) > limit:
+            raise InvalidValue(f"it has {len(string)} characters, {limit} are allowed")
+        if not string.isprintable():
             raise InvalidValue("it contains an unprintable character")
-        return check(found) if check else found
+        return check(string) if check else string
 
     return Rule(expected, read)
 
@@ -105,14 +105,14 @@ def lifetime(low: str, high: str) -> Rule:
 
     def read(value: object) -> Lifetime:
         try:
-            found = parse_lifetime(_string(value))
+            duration = parse_lifetime(_string(value))
         except OperatorError:
             raise InvalidValue(f"{quoted(value)} is not a length of time") from None
-        if not least <= found <= most:
+        if not least <= duration <= most:
             raise InvalidValue(
-                f"{quoted(value)} is {'shorter' if found < least else 'longer'} than allowed"
+                f"{quoted(value)} is {'shorter' if duration < least else 'longer'} than allowed"
             )
-        return found
+        return duration
 
     return Rule(
         f'a whole number with s, m, h or d, from "{low}" to "{high}"',
@@ -165,12 +165,12 @@ def choice(names: type[StrEnum], **words: str) -> Rule:
     allowed = ", ".join(f'"{name}"' for name in names)
 
     def read(value: object) -> StrEnum:
-        found = _string(value)
-        if found not in tuple(names):
+        name = _string(value)
+        if name not in tuple(names):
             raise InvalidValue(f"{quoted(value)} is unknown")
-        return names(found)
+        return names(name)
 
-    shown = tuple((each.value, words.get(each.value, each.value)) for each in names)
+    shown = tuple((name.value, words.get(name.value, name.value)) for name in names)
     return Rule(f"one of {allowed}", read, kind=Kind.CHOICE, words=shown)
 
 
@@ -180,13 +180,13 @@ def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
     one = choice(names).read
 
     def read(value: object) -> tuple[object, ...]:
-        found = _distinct(value, one)
-        if always is not None and always not in found:
+        values = _distinct(value, one)
+        if always is not None and always not in values:
             raise InvalidValue(f'"{always}" is not among them')
-        return found
+        return values
 
     alternative = "" if always is None else f', with "{always}"'
-    shown = tuple((each.value, each.value) for each in names)
+    shown = tuple((name.value, name.value) for name in names)
     return Rule(
         f"a list of {allowed}{alternative}", read, _listed, _show_texts, kind=Kind.LIST, words=shown
     )
@@ -223,8 +223,8 @@ def _flag_from_text(value: str) -> object:
 
 def _secret(value: object) -> Secret | None:
     # The environment can only say "nothing" by an empty string.
-    found = _string(value).strip()
-    return Secret(found) if found else None
+    string = _string(value).strip()
+    return Secret(string) if string else None
 
 
 def _colour(value: str) -> str:
@@ -322,7 +322,7 @@ def _replica(value: str) -> str:
 def _replicas(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InvalidValue("it is not a list")
-    urls = tuple(_replica(_string(each)) for each in cast("list[object]", value))
+    urls = tuple(_replica(_string(url)) for url in cast("list[object]", value))
     if len(urls) > _MOST_REPLICAS:
         raise InvalidValue(f"there are more than {_MOST_REPLICAS}")
     if len(set(urls)) != len(urls):
@@ -331,7 +331,7 @@ def _replicas(value: object) -> tuple[str, ...]:
 
 
 def _show_replicas(value: object) -> object:
-    return [_show_database(each) for each in cast("Sequence[object]", value)]
+    return [_show_database(url) for url in cast("Sequence[object]", value)]
 
 
 def _show_database(value: object) -> str:
@@ -351,19 +351,19 @@ def _network(value: object) -> Network:
     if written == "*":
         raise InvalidValue('"*" would let every client claim any address')
     try:
-        found = ip_network(written)
+        network = ip_network(written)
     except ValueError as reason:
         raise InvalidValue(f"{quoted(value)} is not a network ({reason})") from None
-    if found.prefixlen == 0:
+    if network.prefixlen == 0:
         raise InvalidValue(f"{quoted(value)} would let every client claim any address")
-    return found
+    return network
 
 
 def _origins(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InvalidValue(f"{quoted(value)} is not a list")
     origins = tuple(_server_url(_string(item)) for item in cast("list[object]", value))
-    if wild := next((each for each in origins if "*" in each), None):
+    if wild := next((origin for origin in origins if "*" in origin), None):
         raise InvalidValue(f"{quoted(wild)} is a pattern, and only exact names are safe")
     return origins
 
@@ -385,10 +385,10 @@ def _scope_name(value: object) -> object:
 def _distinct(value: object, one: Callable[[object], object]) -> tuple[object, ...]:
     if not isinstance(value, list):
         raise InvalidValue(f"{quoted(value)} is not a list")
-    found = tuple(one(item) for item in cast("list[object]", value))
-    if len(set(found)) != len(found):
+    values = tuple(one(item) for item in cast("list[object]", value))
+    if len(set(values)) != len(values):
         raise InvalidValue("it names one of them twice")
-    return found
+    return values
 
 
 def _listed(value: str) -> object:

@@ -453,13 +453,16 @@ class Settings:
 
     def section(self, kind: type[Section]) -> Section:
         """Return the section of a feature, with its defaults if nothing is set."""
-        return next((each for each in self.features if isinstance(each, kind)), None) or kind()
+        return (
+            next((feature for feature in self.features if isinstance(feature, kind)), None)
+            or kind()
+        )
 
     @property
     def sample_requests(self) -> int:
         """Seconds in which one successful request is recorded; 0 if no feature shows them."""
         sections = (cast("object", self.section(kind)) for kind in feature_sections().values())
-        return max((int(getattr(each, "sample_requests", 0)) for each in sections), default=0)
+        return max((int(getattr(feature, "sample_requests", 0)) for feature in sections), default=0)
 
     @property
     def audience(self) -> str:

@@ -36,8 +36,8 @@ def connect(
     connector = ENGINES.get(scheme)
     if connector is None:
         # The URL is not repeated: it may contain a password.
-        known = ", ".join(f"{name}://" for name in ENGINES)
-        raise OperatorError(f"the URL of a database starts with one of {known}", "database")
+        schemes = ", ".join(f"{name}://" for name in ENGINES)
+        raise OperatorError(f"the URL of a database starts with one of {schemes}", "database")
     return connector(url, directory, pool_size, begins, timeouts, replicas)
 
 

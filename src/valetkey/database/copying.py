@@ -54,7 +54,7 @@ class CopiedTable(Struct, frozen=True):
     @property
     def places(self) -> tuple[int, ...]:
         """Return the positions of the key's columns in a row."""
-        return tuple(self.columns.index(each) for each in self.key)
+        return tuple(self.columns.index(column) for column in self.key)
 
 
 class CopiedColumn(Struct, frozen=True):
@@ -74,35 +74,39 @@ def tables_of(
     Raises OperatorError for a column that is neither TEXT nor BIGINT, and for a table without a
     key.
     """
-    found: dict[str, list[CopiedColumn]] = {}
-    for each in columns:
-        if each.type.upper() not in _TYPES:
-            message = f"column {each.table}.{each.name} is {each.type}: only text and bigint"
+    table_columns: dict[str, list[CopiedColumn]] = {}
+    for column in columns:
+        if column.type.upper() not in _TYPES:
+            message = f"column {column.table}.{column.name} is {column.type}: only text and bigint"
             raise OperatorError(f"{message} can be copied")
-        found.setdefault(each.table, []).append(each)
-    parents: dict[str, set[str]] = {name: set() for name in sorted(found)}
+        table_columns.setdefault(column.table, []).append(column)
+    parents: dict[str, set[str]] = {name: set() for name in sorted(table_columns)}
     for name, parent in references:
         if parent != name:
             parents[name].add(parent)
-    return tuple(_table(name, found[name]) for name in TopologicalSorter(parents).static_order())
+    return tuple(
+        _table(name, table_columns[name]) for name in TopologicalSorter(parents).static_order()
+    )
 
 
 def copied(tables: Sequence[CopiedTable]) -> tuple[CopiedTable, ...]:
     """Return the tables whose rows are copied."""
-    return tuple(each for each in tables if each.name not in SELF and each.name != PROGRESS)
+    return tuple(table for table in tables if table.name not in SELF and table.name != PROGRESS)
 
 
 def _table(name: str, columns: Sequence[CopiedColumn]) -> CopiedTable:
     # By name: a column that a migration added may stand elsewhere on another engine.
-    named = sorted(columns, key=lambda each: each.name)
-    key = sorted((each for each in columns if each.place >= 0), key=lambda each: each.place)
+    named = sorted(columns, key=lambda column: column.name)
+    key = sorted(
+        (column for column in columns if column.place >= 0), key=lambda column: column.place
+    )
     if not key:
         raise OperatorError(f"table {name} has no primary key and cannot be copied")
     return CopiedTable(
         name,
-        tuple(each.name for each in named),
-        tuple(each.name for each in named if each.type.upper() == "TEXT"),
-        tuple(each.name for each in key),
+        tuple(column.name for column in named),
+        tuple(column.name for column in named if column.type.upper() == "TEXT"),
+        tuple(column.name for column in key),
     )
 
 
@@ -250,24 +254,24 @@ def read_page(db: Connection, table: CopiedTable, after: Key | None) -> Sequence
     """Return the rows behind the key `after` in the order of the primary key; none at the end."""
     key = _names(table.key)
     start = f"WHERE ({key}) > ({_parameters(table.key, 'after')})" if after else ""
-    size = " + ".join(f"coalesce(octet_length({each}), 0)" for each in table.texts) or "0"
-    given = _values(after or (), "after")
+    size = " + ".join(f"coalesce(octet_length({column}), 0)" for column in table.texts) or "0"
+    parameters = _values(after or (), "after")
     # Sizes first: they are known without reading long texts.
     sizes = db.rows(
-        f"SELECT {key}, {size} FROM {table.name} {start} ORDER BY {key} LIMIT {_ROWS}", **given
+        f"SELECT {key}, {size} FROM {table.name} {start} ORDER BY {key} LIMIT {_ROWS}", **parameters
     )
     if not sizes:
         return ()
     last, taken = sizes[0], 0
-    for each in sizes:
-        taken += each[-1]
-        if taken > _BYTES and each is not sizes[0]:
+    for row in sizes:
+        taken += row[-1]
+        if taken > _BYTES and row is not sizes[0]:
             break
-        last = each
+        last = row
     until = f"{'AND' if start else 'WHERE'} ({key}) <= ({_parameters(table.key, 'until')})"
     rows = db.rows(
         f"SELECT {_names(table.columns)} FROM {table.name} {start} {until} ORDER BY {key}",
-        **given,
+        **parameters,
         **_values(last[:-1], "until"),
     )
     return [tuple(row) for row in rows]
@@ -280,7 +284,7 @@ def write_page(
 
     Raises OperatorError if another process wrote this page.
     """
-    last = tuple(rows[-1][place] for place in table.places)
+    last = tuple(rows[-1][position] for position in table.places)
     noted = db.run(
         f"UPDATE {PROGRESS} SET last = :last, amount = amount + :amount"
         " WHERE name = :name AND copy = :copy AND last = :after",
@@ -321,20 +325,20 @@ def begin_progress(db: Connection, tables: Sequence[CopiedTable], copy: str) -> 
 
 async def digest(engine: Engine, table: CopiedTable, report: Callable[[int], None]) -> Digest:
     """Return the digest of all rows of a table; `tell` is called with rows that were read."""
-    found = Digest()
+    total = Digest()
     after: Key | None = None
 
     def add(db: Connection) -> tuple[Digest, Key | None]:
         rows = read_page(db, table, after)
-        last = tuple(rows[-1][place] for place in table.places) if rows else None
-        return found.plus(rows), last
+        last = tuple(rows[-1][position] for position in table.places) if rows else None
+        return total.plus(rows), last
 
     while True:
         more, after = await engine.scan(add)
-        report(more.rows - found.rows)
-        found = more
+        report(more.rows - total.rows)
+        total = more
         if after is None:
-            return found
+            return total
 
 
 def count(table: CopiedTable, db: Connection) -> int:
@@ -345,26 +349,28 @@ def count(table: CopiedTable, db: Connection) -> int:
 
 def _insert(db: Connection, table: CopiedTable, rows: Sequence[Row]) -> None:
     values = ", ".join(
-        f"({', '.join(f':v{at}_{place}' for place in range(len(table.columns)))})"
+        f"({', '.join(f':v{at}_{position}' for position in range(len(table.columns)))})"
         for at in range(len(rows))
     )
-    given = {
-        f"v{at}_{place}": value for at, row in enumerate(rows) for place, value in enumerate(row)
+    parameters = {
+        f"v{at}_{position}": value
+        for at, row in enumerate(rows)
+        for position, value in enumerate(row)
     }
-    db.send(f"INSERT INTO {table.name} ({_names(table.columns)}) VALUES {values}", **given)
+    db.send(f"INSERT INTO {table.name} ({_names(table.columns)}) VALUES {values}", **parameters)
 
 
 def _names(columns: Sequence[str]) -> str:
     # Quoted: a column may be called like a word of SQL.
-    return ", ".join(f'"{each}"' for each in columns)
+    return ", ".join(f'"{column}"' for column in columns)
 
 
 def _parameters(key: Sequence[str], prefix: str) -> str:
-    return ", ".join(f":{prefix}{place}" for place in range(len(key)))
+    return ", ".join(f":{prefix}{position}" for position in range(len(key)))
 
 
 def _values(key: Sequence[object], prefix: str) -> dict[str, object]:
-    return {f"{prefix}{place}": value for place, value in enumerate(key)}
+    return {f"{prefix}{position}": value for position, value in enumerate(key)}
 
 
 def _noted(key: Key | None) -> str:
@@ -394,7 +400,7 @@ def begin_target(
 
     Return them. Raises OperatorError for any other database.
     """
-    present = {each.name for each in dialect.tables(db)}
+    present = {target_table.name for target_table in dialect.tables(db)}
     if present:
         if PROGRESS not in present:
             raise OperatorError("the target is not empty; name an empty database")
@@ -477,7 +483,7 @@ def _put_copy(db: Connection, copy: str, now: Instant) -> None:
 
 
 def _frozen(db: Connection, dialect: Dialect) -> Sequence[str]:
-    return [each.name for each in dialect.tables(db) if each.name not in _UNFROZEN]
+    return [table.name for table in dialect.tables(db) if table.name not in _UNFROZEN]
 
 
 ELSEWHERE = (
@@ -523,13 +529,15 @@ class DatabaseCopy:
         """Raise OperatorError if this source cannot be copied to this target; changes nothing."""
         handed = await self._handed()
         self._id = await self.source.engine.scan(copy_of)
-        present = {each.name for each in await self.target.engine.scan(self.target.dialect.tables)}
+        present = {
+            table.name for table in await self.target.engine.scan(self.target.dialect.tables)
+        }
         if PROGRESS in present:
             if self._id not in ("", await self.target.engine.scan(copy_of)):
                 raise OperatorError(ELSEWHERE)
         elif present:
-            found = await self.target.engine.scan(identity.find) if handed else None
-            if handed is None or found is None or found.database != handed.database:
+            seen = await self.target.engine.scan(identity.find) if handed else None
+            if handed is None or seen is None or seen.database != handed.database:
                 raise OperatorError("the target is not empty; name an empty database")
             self.complete = True
         elif self._id:
@@ -562,14 +570,14 @@ class DatabaseCopy:
 
     async def copy(self, report: Callable[[str], None]) -> None:
         """Copy the rows that are missing; call `tell` with the table after each page."""
-        known = await self.target.engine.scan(lambda db: copied_so_far(db, self._id))
-        self.done = sum(amount for _, amount in known.values())
+        progress = await self.target.engine.scan(lambda db: copied_so_far(db, self._id))
+        self.done = sum(amount for _, amount in progress.values())
         for table in self._tables:
             report(table.name)
-            after = known[table.name][0]
+            after = progress[table.name][0]
             while rows := await self._page(table, after):
                 await self._store(table, rows, after)
-                after = tuple(rows[-1][place] for place in table.places)
+                after = tuple(rows[-1][position] for position in table.places)
                 self.done += len(rows)
                 report(table.name)
 
@@ -613,16 +621,16 @@ class DatabaseCopy:
         present = await self.source.engine.scan(self.source.dialect.tables)
         if not present:
             raise OperatorError("the source has no tables")
-        known = {each.number for each in find(self.package)}
-        if "installation" in {each.name for each in present}:
+        numbers = {migration.number for migration in find(self.package)}
+        if "installation" in {table.name for table in present}:
             handed = await self.source.engine.scan(moved)
             if handed is not None:
                 return handed
         if missing := await pending(self.source.engine, self.package):
-            names = ", ".join(each.name for each in missing)
+            names = ", ".join(migration.name for migration in missing)
             message = f"the source's tables are older than this version ({names}); run: "
             raise OperatorError(f"{message}valetkey database migrate")
-        if await self.source.engine.scan(applied) - known:
+        if await self.source.engine.scan(applied) - numbers:
             raise OperatorError(
                 "the source's tables are those of a newer version: copy it with that one"
             )
@@ -643,10 +651,10 @@ def _name(table: CopiedTable) -> str:
 
 
 def _difference(table: str, ours: Digest, theirs: Digest) -> str:
-    found = f"{ours.rows} rows here and {theirs.rows} there"
+    difference = f"{ours.rows} rows here and {theirs.rows} there"
     if ours.rows == theirs.rows:
-        found = f"{ours.rows} rows with different content"
+        difference = f"{ours.rows} rows with different content"
     return (
-        f"table {table} was not copied exactly: {found}. Neither database was switched; give the "
-        "copy up with --cancel, and begin again"
+        f"table {table} was not copied exactly: {difference}. Neither database was switched; give "
+        "the copy up with --cancel, and begin again"
     )

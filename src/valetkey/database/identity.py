@@ -122,10 +122,10 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
     A database without an identity is given the id `fresh`. Raises OperatorError if it is a
     different database from the one in the file, or an older copy of it.
     """
-    known = last_seen(file)
+    last = last_seen(file)
 
     def record_start(db: Connection) -> Seen | None:
-        if known is None:
+        if last is None:
             db.send(
                 "INSERT INTO installation (name, id, epoch, number, at)"
                 " VALUES ('this', :id, 0, 0, :now) ON CONFLICT (name) DO NOTHING",
@@ -134,28 +134,28 @@ async def recognise(engine: Engine, file: Path, fresh: bytes, now: Instant, *, l
             )
         return find(db)
 
-    found = await engine.write(record_start)
-    if found is None or (known is not None and is_older(found, known)):
+    seen = await engine.write(record_start)
+    if seen is None or (last is not None and is_older(seen, last)):
         message = (
             f"the database is older than its last state, which is recorded in {file}: anything "
             f"revoked since then would be valid again. {_NEXT}"
         )
         raise OperatorError(message)
-    if known is not None and found.database != known.database:
+    if last is not None and seen.database != last.database:
         message = f"this is not the database that is recorded in {file}. {_NEXT}"
         raise OperatorError(message)
-    if known is None:
+    if last is None:
         # If the folder is not writable the server continues without the file; `doctor` reports it.
         with contextlib.suppress(OperatorError):
-            remember(file, lagging(found, lag))
-    return found
+            remember(file, lagging(seen, lag))
+    return seen
 
 
-def is_older(found: Seen, known: Seen) -> bool:
-    """Return whether `found` is an earlier state of the database than `known`."""
-    if found.database != known.database:
+def is_older(seen: Seen, last: Seen) -> bool:
+    """Return whether `seen` is an earlier state of the database than `last`."""
+    if seen.database != last.database:
         return False
-    return (found.epoch, found.number) < (known.epoch, known.number)
+    return (seen.epoch, seen.number) < (last.epoch, last.number)
 
 
 def lagging(seen: Seen, lag: int) -> Seen:
@@ -234,26 +234,24 @@ class Watch:
             return
         now = self.now()
         try:
-            found, grew = await self.engine.write(lambda db: advance(db, now))
+            seen, grew = await self.engine.write(lambda db: advance(db, now))
         except TablesMissing:
-            found, grew = None, False
+            seen, grew = None, False
         self._mark = self.engine.mark() if grew else None
-        if found is None or (
-            self._last is not None and _is_rolled_back(found, self._last, self.lag)
-        ):
+        if seen is None or (self._last is not None and _is_rolled_back(seen, self._last, self.lag)):
             wrong = "the database went back to an earlier state"
-            if found is None:
+            if seen is None:
                 wrong = "the database was emptied or copied to another one"
             self.engine.refuse(f"{wrong}; restart the server")
             self._check_identity()
             return
-        self._last = found
+        self._last = seen
         with contextlib.suppress(OperatorError):
-            remember(self.file, lagging(found, self.lag))
+            remember(self.file, lagging(seen, self.lag))
 
 
-def _is_rolled_back(found: Seen, last: Seen, lag: int) -> bool:
-    return found.database != last.database or is_older(found, lagging(last, lag))
+def _is_rolled_back(seen: Seen, last: Seen, lag: int) -> bool:
+    return seen.database != last.database or is_older(seen, lagging(last, lag))
 
 
 _BYTES = 48 * 1024

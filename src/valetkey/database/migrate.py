@@ -68,10 +68,10 @@ def apply_missing(db: Connection, package: str) -> None:
     """
     migrations = find(package)
     db.run(_TABLE)
-    found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
-    for row in found:
+    rows = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
+    for row in rows:
         _check(row, package, migrations)
-    done = {row[0] for row in found}
+    done = {row[0] for row in rows}
     for migration in migrations:
         if migration.number not in done:
             _apply(db, package, migration)
@@ -87,13 +87,13 @@ async def pending(engine: Engine, package: str) -> tuple[Migration, ...]:
         return migrations
 
     def check_applied(db: Connection) -> set[int]:
-        found = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
-        for row in found:
+        rows = db.rows("SELECT number, package, name, hash FROM migrations ORDER BY number")
+        for row in rows:
             _check(row, package, migrations)
-        return {row[0] for row in found}
+        return {row[0] for row in rows}
 
-    known = await engine.scan(check_applied)
-    return tuple(each for each in migrations if each.number not in known)
+    numbers = await engine.scan(check_applied)
+    return tuple(migration for migration in migrations if migration.number not in numbers)
 
 
 def applied(db: Connection) -> set[int]:
@@ -103,7 +103,7 @@ def applied(db: Connection) -> set[int]:
 
 def find(package: str) -> tuple[Migration, ...]:
     """Return the migrations of a package in order. Raises `ValueError` for an invalid file name."""
-    found: list[Migration] = []
+    migrations: list[Migration] = []
     folders = getattr(import_module(package), "FOLDERS", (resources.files(package),))
     for file in chain.from_iterable(folder.iterdir() for folder in folders):
         if not file.name.endswith(".sql"):
@@ -114,12 +114,12 @@ def find(package: str) -> tuple[Migration, ...]:
         # Line ends differ between check-outs; the hash must not.
         script = file.read_text(encoding="utf-8").replace("\r\n", "\n")
         fingerprint = hashlib.sha256(script.encode()).hexdigest()
-        found.append(Migration(int(name["number"]), file.name, script, fingerprint))
-    found.sort(key=lambda migration: migration.number)
-    for one, next_one in pairwise(found):
+        migrations.append(Migration(int(name["number"]), file.name, script, fingerprint))
+    migrations.sort(key=lambda migration: migration.number)
+    for one, next_one in pairwise(migrations):
         if one.number == next_one.number:
             raise ValueError(f"{one.name} and {next_one.name} have one number")
-    return tuple(found)
+    return tuple(migrations)
 
 
 def add_mark(db: Connection, package: str, mark: str) -> None:
@@ -141,16 +141,18 @@ def _check(row: Row, package: str, migrations: tuple[Migration, ...]) -> None:
         raise OperatorError(_MARKS[name][1])
     if owner != package:
         raise OperatorError(f"this database belongs to {owner}; give {package} one of its own")
-    known = next((migration for migration in migrations if migration.number == number), None)
-    if known is None:
+    package_migration = next(
+        (migration for migration in migrations if migration.number == number), None
+    )
+    if package_migration is None:
         # A smaller number than ours is that of a feature that was taken out; its tables remain.
-        if "_before_" not in name and number > max(each.number for each in migrations):
+        if "_before_" not in name and number > max(migration.number for migration in migrations):
             message = (
                 f"this database was changed by newer software ({name}): upgrade first, or restore "
                 "the backup from before that upgrade with `valetkey database restore`"
             )
             raise OperatorError(message)
-    elif known.hash != fingerprint:
+    elif package_migration.hash != fingerprint:
         raise OperatorError(
             f"{name} is not the file that made this database: restore it, add a new one"
         )

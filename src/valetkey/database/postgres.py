@@ -69,7 +69,7 @@ class Postgres:
         self._revision = _Revision(parameters, timeouts)
         self._pool = Pool(parameters, size, timeouts, self._revision.advance)
         self._turn = 0
-        self._replicas = [_Replica(each, size, timeouts) for each in replicas]
+        self._replicas = [_Replica(replica_url, size, timeouts) for replica_url in replicas]
 
     def read(self, work: Callable[[Connection], T]) -> Coroutine[Any, Any, T]:
         """See `Engine.read`. Raises `Overloaded`."""
@@ -94,7 +94,7 @@ class Postgres:
 
     def has_replica(self) -> bool:
         """See `Engine.has_replica`."""
-        return any(each.is_ready() for each in self._replicas)
+        return any(replica.is_ready() for replica in self._replicas)
 
     def read_replica(self, work: Callable[[Connection], T | None]) -> Coroutine[Any, Any, T | None]:
         """See `Engine.read_replica`; several replicas are asked by turns."""
@@ -102,7 +102,7 @@ class Postgres:
         return self._read_replica(work)
 
     async def _read_replica(self, work: Callable[[Connection], T | None]) -> T | None:
-        ready = [each for each in self._replicas if each.is_ready()]
+        ready = [replica for replica in self._replicas if replica.is_ready()]
         if not ready:
             return None
         self._turn += 1
@@ -160,10 +160,10 @@ class Postgres:
 
 
 def _sizes(db: Connection) -> Mapping[str, int]:
-    found: dict[str, int] = dict(db.rows(_SIZES))
+    sizes: dict[str, int] = dict(db.rows(_SIZES))
     may = db.row(_MAY_SEE_WAL)
     wal = db.row(_WAL) if may is not None and may[0] else None
-    return found if wal is None else {**found, "wal": wal[0]}
+    return sizes if wal is None else {**sizes, "wal": wal[0]}
 
 
 class _Replica:
@@ -187,7 +187,7 @@ class _Replica:
     async def read(self, work: Callable[[Connection], T | None]) -> T | None:
         """Run `work`; None if it fails, takes too long or is behind."""
         try:
-            found: T | None = await self._pool.run(TransactionKind.READ, work)
+            result: T | None = await self._pool.run(TransactionKind.READ, work)
         except ReplicaBehind:
             self._rest(_BEHIND_FOR, "behind")
             return None
@@ -196,8 +196,8 @@ class _Replica:
         except (DatabaseUnavailable, Overloaded, OperatorError, psycopg.Error):
             self._rest(_FAILED_FOR, "failed")
             return None
-        metrics.REPLICA.add("undecided" if found is None else "answered")
-        return found
+        metrics.REPLICA.add("undecided" if result is None else "answered")
+        return result
 
     def close(self) -> None:
         """Disconnect. Blocks while a query is under way."""
@@ -258,20 +258,20 @@ class _Revision:
         channel: Channel | None = None
         last: object = None
         while True:
-            found: object = None
+            rows: object = None
             try:
                 channel = channel or self._open()
                 channel.limit(_SILENT_FOR)
                 channel.send(_SUM)
-                found = channel.rows(channel.finish())
+                rows = channel.rows(channel.finish())
             except (psycopg.Error, OperatorError):
                 if channel is not None and not channel.recover():
                     channel.close()
                     channel = None
-            if found is not None:
+            if rows is not None:
                 self._true_until = monotonic() + _SILENT_FOR
-                if found != last:
-                    last = found
+                if rows != last:
+                    last = rows
                     self.advance()
             if self._closing.wait(_POLLED_EVERY):
                 break

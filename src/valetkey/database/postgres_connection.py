@@ -250,17 +250,17 @@ class Channel:
         last: PGresult | None = None
         problem: psycopg.Error | None = None
         while self._owed:
-            found = self._answer()
+            answer = self._answer()
             owed = self._owed.popleft()
             if owed is _PendingAnswer.SYNC:
                 continue
-            failed = found.status in _FAILED
+            failed = answer.status in _FAILED
             if failed and problem is None:
-                problem = self._error(found)
+                problem = self._error(answer)
             if owed is _PendingAnswer.STATEMENT:
-                last = found
+                last = answer
             elif isinstance(owed, PendingResult):
-                owed.result = last = found
+                owed.result = last = answer
             elif failed:
                 self._plans.pop(owed, None)
         return last, problem
@@ -272,14 +272,14 @@ class Channel:
             while self._pgconn.is_busy():
                 self._wait(select.POLLIN)
                 self._pgconn.consume_input()
-            found = self._pgconn.get_result()
-            if found is None:
+            answer = self._pgconn.get_result()
+            if answer is None:
                 if last is None:
                     raise psycopg.OperationalError("the connection gave no answer")
                 return last
-            if found.status == ExecStatus.PIPELINE_SYNC:
-                return found
-            last = found
+            if answer.status == ExecStatus.PIPELINE_SYNC:
+                return answer
+            last = answer
 
     def _flush(self) -> None:
         while self._pgconn.flush():
@@ -385,12 +385,12 @@ def parse_url(url: str, timeouts: Timeouts) -> Mapping[str, str]:
     except psycopg.Error:
         text = "write postgresql://user@host/name, and %40 for an @ inside a password"
         raise OperatorError(text, "database") from None
-    given = {name: str(value) for name, value in parameters.items() if value is not None}
+    url_parameters = {name: str(value) for name, value in parameters.items() if value is not None}
     waits = {
         "connect_timeout": str(max(_LEAST_CONNECT_TIMEOUT, round(timeouts.connect))),
         "tcp_user_timeout": _milliseconds(timeouts.answer),
     }
-    return {**_DEFAULTS, **waits, **given, "client_encoding": "UTF8"}
+    return {**_DEFAULTS, **waits, **url_parameters, "client_encoding": "UTF8"}
 
 
 def open_channel(
@@ -487,7 +487,7 @@ class PostgresConnection:
     `error` is the first error of the database; `failure` its translation, or an unstorable value,
     which was never sent. `wrote` is true after anything but SELECT, `revised` if that named table
     `revision`, `guessed` after an assumption or claim whose answer was not awaited, which a `sure`
-    connection never makes. `last` are the statements to send before the commit. `known` caches the
+    connection never makes. `last` are the statements to send before the commit. `cache` keeps the
     results of `once` for all transactions that are committed together. `require` raises
     `WorkCancelled` once nothing waits for the outcome.
     """
@@ -509,14 +509,14 @@ class PostgresConnection:
     def __init__(
         self,
         channel: Channel,
-        known: dict[str, Row | None],
+        cache: dict[str, Row | None],
         require: Callable[[], None],
         *,
         reading: bool,
         sure: bool,
     ) -> None:
         self._require = require
-        self._known = known
+        self._known = cache
         self._channel: Channel | None = channel
         self._reading = reading
         # The end of a read is not awaited, so a wrong guess would go unnoticed.
@@ -535,8 +535,8 @@ class PostgresConnection:
 
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
-        found = self.rows(sql, **params)
-        return found[0] if found else None
+        all_rows = self.rows(sql, **params)
+        return all_rows[0] if all_rows else None
 
     def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
         """See `Connection.ahead`."""

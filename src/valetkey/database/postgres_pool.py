@@ -252,8 +252,8 @@ class PostgresSession:
             self._statements(channel, kind, batch, was_deadlocked=was_deadlocked, sure=sure)
         except psycopg.Error as problem:
             error = problem
-            known = self._recover(channel, kind, error)
-            self._unknown = self._committing and not known
+            outcome_known = self._recover(channel, kind, error)
+            self._unknown = self._committing and not outcome_known
         if self._wrote_revision:
             (self._revised if error is None or self._unknown else self._undone)()
         return error
@@ -269,14 +269,14 @@ class PostgresSession:
     ) -> None:
         """Send everything from BEGIN to COMMIT, and wait for its answer."""
         begun = self._begin(channel, kind, was_deadlocked=was_deadlocked)
-        known: dict[str, Row | None] = {}
+        cache: dict[str, Row | None] = {}
         keep = not kind.reading
         guessed = False
         last: set[str] = set()
         begin = SinglePostgresStatement if kind is TransactionKind.LOOK else PostgresConnection
         if len(batch) == 1:
             require = batch[0].require_not_abandoned
-            connection = begin(channel, known, require, reading=kind.reading, sure=sure)
+            connection = begin(channel, cache, require, reading=kind.reading, sure=sure)
             self._one(connection, batch[0])
             keep &= batch[0].problem is None
             guessed, last = connection.guessed, connection.last
@@ -285,7 +285,7 @@ class PostgresSession:
                 channel.send(_IMPATIENT)
             for queued in batch:
                 require = queued.require_not_abandoned
-                connection = begin(channel, known, require, reading=kind.reading, sure=sure)
+                connection = begin(channel, cache, require, reading=kind.reading, sure=sure)
                 self._one(connection, queued)
                 if queued.problem is not None and connection.wrote:
                     raise _OneByOne
@@ -363,7 +363,7 @@ class PostgresSession:
 
         Return whether the outcome of this one is known: nothing was written.
         """
-        known = channel.recover()
+        outcome_known = channel.recover()
         pooled = isinstance(error, _POOLED)
         if pooled:
             self._prepares = False
@@ -371,12 +371,12 @@ class PostgresSession:
         # connection.
         outgrown = isinstance(error, errors.FeatureNotSupported)
         demoted = isinstance(error, errors.ReadOnlySqlTransaction) and not kind.reading
-        if self._committing and not known and channel.is_silent():
+        if self._committing and not outcome_known and channel.is_silent():
             self._unconfirmed(channel)
             self._channel = None
-        elif not known or pooled or outgrown or demoted:
+        elif not outcome_known or pooled or outgrown or demoted:
             self.close()
-        return known
+        return outcome_known
 
 
 def _unknown_outcome() -> DatabaseUnavailable:
@@ -493,8 +493,8 @@ class Pool:
         """Finish the queue, then disconnect. Blocks; call it from a thread that may."""
         with self._turn:
             self._closed = True
-            for each in self._idle:
-                each.notify()
+            for condition in self._idle:
+                condition.notify()
         for thread in list(self._threads):
             thread.join()
         for channel in self._unconfirmed:
@@ -511,7 +511,7 @@ class Pool:
         """Return whether as many commits as there are threads have had no answer yet."""
         if len(self._unconfirmed) < self._size:
             return False
-        for channel in [each for each in self._unconfirmed if not each.is_silent()]:
+        for channel in [candidate for candidate in self._unconfirmed if not candidate.is_silent()]:
             self._unconfirmed.remove(channel)
             channel.close()
         return len(self._unconfirmed) >= self._size
@@ -585,7 +585,9 @@ class Pool:
         Return whether they were left to others: the calling thread is then no longer in the pool.
         """
         with self._turn:
-            others = not self._closed and any(each.is_connected for each in self._threads.values())
+            others = not self._closed and any(
+                session.is_connected for session in self._threads.values()
+            )
             if others:
                 del self._threads[threading.current_thread()]
                 self._grows_at = monotonic() + _GROW_AGAIN

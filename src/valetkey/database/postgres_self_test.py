@@ -271,21 +271,21 @@ def _require_transactions(side: _Side) -> None:
 
 def _server(pair: _Pair) -> tuple[str, ...]:
     """Require one primary for statements of all kinds; return what is not durable."""
-    found: list[Row] = []
+    rows: list[Row] = []
     # A proxy may send to a standby what seems to read only.
     for side in (pair.first, pair.second):
-        found.append(_of_primary(side.ask_alone(_SERVER)))
+        rows.append(_of_primary(side.ask_alone(_SERVER)))
         for kind in (TransactionKind.READ, TransactionKind.WRITE):
             side.begin(kind)
-            found.append(_of_primary(side.ask(_SERVER)))
+            rows.append(_of_primary(side.ask(_SERVER)))
             side.end()
-    if len({row[1] for row in found}) > 1:
+    if len({row[1] for row in rows}) > 1:
         raise DatabaseUnavailable(
             "PostgreSQL: two connections reached two servers; name an address in the setting "
             "database that leads to the primary only"
         )
     # The last one was asked in a transaction that writes, with its settings.
-    values = zip(_DURABLE.items(), found[-1][2:], strict=True)
+    values = zip(_DURABLE.items(), rows[-1][2:], strict=True)
     return tuple(f"{name} = {value}" for (name, good), value in values if value not in good)
 
 

@@ -123,51 +123,51 @@ class Record(Generic[T]):
         return text
 
     def _reader(self) -> Callable[[Row], T]:
-        known: dict[str, Any] = {}
-        made, _ = self._expression(known, 0)
+        namespace: dict[str, Any] = {}
+        made, _ = self._expression(namespace, 0)
         columns = "".join(f"c{index}, " for index in range(len(self._columns)))
-        exec(f"def read(row):\n {columns} = row\n return {made}", known)  # noqa: S102 - fields only
-        read: Callable[[Row], T] = known["read"]
+        exec(f"def read(row):\n {columns} = row\n return {made}", namespace)  # noqa: S102 - fields only
+        read: Callable[[Row], T] = namespace["read"]
         return read
 
-    def _expression(self, known: dict[str, Any], first: int) -> tuple[str, list[str]]:
+    def _expression(self, namespace: dict[str, Any], first: int) -> tuple[str, list[str]]:
         """Return the call that makes the object, and the columns that must not be NULL for it."""
-        known[f"made{first}_{len(known)}"] = self._made
-        made = f"made{first}_{len(known) - 1}"
-        given: list[str] = []
+        namespace[f"made{first}_{len(namespace)}"] = self._made
+        made = f"made{first}_{len(namespace) - 1}"
+        arguments: list[str] = []
         required: list[str] = []
         at = first
         for part in self._parts:
             column = f"c{at}"
             if part.record is not None:
-                value, needed = part.record._expression(known, at)  # noqa: SLF001 - the same class
+                value, needed = part.record._expression(namespace, at)  # noqa: SLF001 - the same class
                 at += len(part.record._columns)  # noqa: SLF001 - the same class
             else:
                 value, needed = column, [column]
                 at += 1
                 if part.column.read is not None:
-                    known[f"read{at}"] = part.column.read
+                    namespace[f"read{at}"] = part.column.read
                     value = f"read{at}({column})"
             if part.optional and value != column:
-                missing = " or ".join(f"{each} is None" for each in needed)
+                missing = " or ".join(f"{needed_column} is None" for needed_column in needed)
                 value = f"(None if {missing} else {value})"
             if not part.optional:
                 required += needed
-            given.append(f"{part.name}={value}")
-        return f"{made}({', '.join(given)})", required
+            arguments.append(f"{part.name}={value}")
+        return f"{made}({', '.join(arguments)})", required
 
     def _writer(self) -> Callable[[T], Mapping[str, object]]:
-        known: dict[str, Any] = {}
-        given: list[str] = []
+        namespace: dict[str, Any] = {}
+        pairs: list[str] = []
         for at, part in enumerate(self._stored):
             value = f"stored.{part.name}"
             if part.column.write is not None:
-                known[f"write{at}"] = part.column.write
+                namespace[f"write{at}"] = part.column.write
                 missing = f"None if {value} is None else " if part.optional else ""
                 value = f"{missing}write{at}({value})"
-            given.append(f"{part.column.name!r}: {value}")
-        exec(f"def write(stored):\n return {{{', '.join(given)}}}", known)  # noqa: S102 - fields only
-        write: Callable[[T], Mapping[str, object]] = known["write"]
+            pairs.append(f"{part.column.name!r}: {value}")
+        exec(f"def write(stored):\n return {{{', '.join(pairs)}}}", namespace)  # noqa: S102 - fields only
+        write: Callable[[T], Mapping[str, object]] = namespace["write"]
         return write
 
 
@@ -183,7 +183,7 @@ class _Part(Struct, frozen=True):
 def _part(name: str, hint: Any, field: "Column | Record[Any] | None") -> _Part:
     optional = False
     if get_origin(hint) in {Union, UnionType}:
-        (hint,) = [each for each in get_args(hint) if each is not NoneType]
+        (hint,) = [option for option in get_args(hint) if option is not NoneType]
         optional = True
     if isinstance(field, Record):
         return _Part(name, optional, Column(), field)

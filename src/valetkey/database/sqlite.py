@@ -303,8 +303,8 @@ class Writer:
             if self._run_one(queued):
                 self._raw.execute("ROLLBACK")
                 self.failures += 1
-                for each in batch:
-                    each.again()
+                for work in batch:
+                    work.again()
                 self._begin(batch)
                 return False
         return True
@@ -550,10 +550,10 @@ class SQLite:
 
     async def _row(self, sql: str, params: dict[str, object]) -> Row | None:
         try:
-            found = self._reader().raw.execute(sql, storable(params)).fetchall()
+            all_rows = self._reader().raw.execute(sql, storable(params)).fetchall()
         except apsw.Error as problem:
             raise translate_error(problem) from problem
-        return found[0] if found else None
+        return all_rows[0] if all_rows else None
 
     def _snapshot(self, work: Callable[[Connection], T]) -> T:
         raw = self._reader().raw

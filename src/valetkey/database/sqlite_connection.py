@@ -139,8 +139,8 @@ class OpenFiles:
                 if end in self._known or not end:
                     return f"{file} is gone"
                 continue
-            found = (state.st_dev, state.st_ino)
-            if self._known.setdefault(end, found) != found:
+            identity = (state.st_dev, state.st_ino)
+            if self._known.setdefault(end, identity) != identity:
                 return f"{file} was replaced by another file"
         return ""
 
@@ -231,8 +231,8 @@ class LogIndex:
         """Return the index of the open database at `path`; None if there is none to read."""
         with LogIndex._turn:
             try:
-                found = Path(f"{path}-shm").stat()
-                key = (found.st_dev, found.st_ino)
+                state = Path(f"{path}-shm").stat()
+                key = (state.st_dev, state.st_ino)
                 index = LogIndex._open.get(key)
                 if index is None:
                     index = LogIndex(os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC), key)
@@ -368,7 +368,7 @@ def translate_error(problem: apsw.Error) -> Exception:
 class SQLiteConnection:
     """The `engine.Connection` given to `work`. One object serves one transaction.
 
-    `wrote` is true after anything but SELECT, whether or not it succeeded. `known` caches the
+    `wrote` is true after anything but SELECT, whether or not it succeeded. `cache` keeps the
     results of `once` for all transactions that are committed together. `require` raises
     `WorkCancelled` once nothing waits for the outcome.
     """
@@ -378,12 +378,12 @@ class SQLiteConnection:
     def __init__(
         self,
         raw: apsw.Connection,
-        known: dict[str, Row | None],
+        cache: dict[str, Row | None],
         require: Callable[[], None] | None = None,
     ) -> None:
         self._require = require
         self._raw: apsw.Connection | None = raw
-        self._known = known
+        self._known = cache
         self.failure: Exception | None = None
         self.wrote = False
 
@@ -394,13 +394,13 @@ class SQLiteConnection:
     def row(self, sql: str, /, **params: object) -> Row | None:
         """See `Connection.row`."""
         # All rows, not one: a statement with RETURNING must be run to its end.
-        found = self._ask(sql, params)
-        return found[0] if found else None
+        all_rows = self._ask(sql, params)
+        return all_rows[0] if all_rows else None
 
     def ahead(self, sql: str, /, **params: object) -> Callable[[], Sequence[Row]]:
         """See `Connection.ahead`: the rows are there at once."""
-        found = self._ask(sql, params)
-        return lambda: found
+        all_rows = self._ask(sql, params)
+        return lambda: all_rows
 
     def once(self, sql: str, /) -> Row | None:
         """See `Connection.once`."""
@@ -445,11 +445,11 @@ class SQLiteConnection:
                 self._known.clear()
         try:
             began = monotonic()
-            found = raw.execute(sql, storable(params)).fetchall()
+            all_rows = raw.execute(sql, storable(params)).fetchall()
             took = monotonic() - began
             if took >= NOTICES.slow:
                 NOTICES.report_slow(sql, took)
-            return found
+            return all_rows
         except UnstorableValue as problem:
             self.failure = problem
             raise
@@ -488,9 +488,9 @@ class SingleSQLiteStatement(SQLiteConnection):
     __slots__ = ()
 
     def _ask(self, sql: str, params: dict[str, object]) -> list[Row]:
-        found = super()._ask(sql, params)
+        all_rows = super()._ask(sql, params)
         self.end()
-        return found
+        return all_rows
 
 
 def replace_with_backup(backup: Path, path: Path, *, package: str, aside: str) -> None:

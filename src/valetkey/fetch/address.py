@@ -121,8 +121,8 @@ class RequestSlots:
                 await held.enter_async_context(semaphore)
             yield
 
-    def _of(self, place: str, most: int) -> asyncio.Semaphore:
-        return self._some.setdefault(place, asyncio.Semaphore(most))
+    def _of(self, name: str, most: int) -> asyncio.Semaphore:
+        return self._some.setdefault(name, asyncio.Semaphore(most))
 
 
 def site_of(host: str) -> str:
@@ -148,10 +148,10 @@ Resolve = Callable[[str, int], Coroutine[object, object, Sequence[str]]]
 async def resolve_by_system(host: str, port: int, /) -> Sequence[str]:
     """Resolve through getaddrinfo, including the hosts file and search domains."""
     loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(
+    entries = await loop.run_in_executor(
         _THREADS, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     )
-    return [str(entry[4][0]) for entry in found]
+    return [str(entry[4][0]) for entry in entries]
 
 
 class Lookups:
@@ -169,19 +169,19 @@ class Lookups:
         than that go to a site at a time, some of the lookups were given up by their callers and
         still hang.
         """
-        place = (host, port)
-        task = self._under_way.get(place)
+        endpoint = (host, port)
+        task = self._under_way.get(endpoint)
         if task is None:
             site = site_of(host)
             if sum(site_of(other) == site for other, _ in self._under_way) >= AT_ONCE_SITE:
                 raise OSError("DNS lookups of this host do not return")
             task = asyncio.ensure_future(self._resolve(host, port))
-            self._under_way[place] = task
-            task.add_done_callback(lambda done: self._end(place, done))
+            self._under_way[endpoint] = task
+            task.add_done_callback(lambda done: self._end(endpoint, done))
         return await asyncio.shield(task)
 
-    def _end(self, place: tuple[str, int], done: asyncio.Task[Sequence[str]]) -> None:
-        del self._under_way[place]
+    def _end(self, endpoint: tuple[str, int], done: asyncio.Task[Sequence[str]]) -> None:
+        del self._under_way[endpoint]
         if not done.cancelled():
             # Reading the exception keeps asyncio from logging it as never retrieved.
             done.exception()

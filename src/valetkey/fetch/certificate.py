@@ -14,8 +14,8 @@ _CLOCKS = dt.timedelta(hours=1)  # by how much a client's clock may be behind
 
 def expiry_of(pem: bytes) -> Instant | None:
     """Return when the first certificate expires; None if none can be read."""
-    found = _first(pem)
-    return None if found is None else _expiry(found)
+    certificate = _first(pem)
+    return None if certificate is None else _expiry(certificate)
 
 
 def is_renewal_due(pem: bytes, host: str, now: Instant) -> bool:
@@ -23,18 +23,22 @@ def is_renewal_due(pem: bytes, host: str, now: Instant) -> bool:
 
     Also due if it is signed by itself, is for other names than `host`, or cannot be read.
     """
-    found = _first(pem)
-    if found is None or found.issuer == found.subject or host not in _names(found):
+    certificate = _first(pem)
+    if (
+        certificate is None
+        or certificate.issuer == certificate.subject
+        or host not in _names(certificate)
+    ):
         return True
-    begins = int(found.not_valid_before_utc.timestamp())
-    return _expiry(found) - now <= (_expiry(found) - begins) // 3
+    begins = int(certificate.not_valid_before_utc.timestamp())
+    return _expiry(certificate) - now <= (_expiry(certificate) - begins) // 3
 
 
 def serves(pem: bytes, host: str) -> bool:
     """Return whether the first certificate is for `host`, also by a wildcard (RFC 9525)."""
-    found = _first(pem)
+    certificate = _first(pem)
     wildcard = f"*.{host.partition('.')[2]}"
-    names = () if found is None else (name.lower() for name in _names(found))
+    names = () if certificate is None else (name.lower() for name in _names(certificate))
     return any(name in {host, wildcard} for name in names)
 
 
@@ -88,13 +92,13 @@ def _first(pem: bytes) -> x509.Certificate | None:
         return None
 
 
-def _expiry(found: x509.Certificate) -> Instant:
-    return Instant(int(found.not_valid_after_utc.timestamp()))
+def _expiry(certificate: x509.Certificate) -> Instant:
+    return Instant(int(certificate.not_valid_after_utc.timestamp()))
 
 
-def _names(found: x509.Certificate) -> list[str]:
+def _names(certificate: x509.Certificate) -> list[str]:
     try:
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
         return []
     return names.get_values_for_type(x509.DNSName)

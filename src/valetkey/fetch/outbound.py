@@ -234,14 +234,16 @@ class OutboundHttp:
         host = web.host.strip("[]")
         literal = read_address(host)
         if literal is not None:
-            found: list[Address | None] = [literal]
+            candidates: list[Address | None] = [literal]
         else:
             try:
-                found = [read_address(text) for text in await self._lookups.find(host, web.port)]
+                candidates = [
+                    read_address(text) for text in await self._lookups.find(host, web.port)
+                ]
             except OSError:
                 _refuse("name")
-        addresses = [address for address in dict.fromkeys(found) if address is not None]
-        if not addresses or None in found:
+        addresses = [address for address in dict.fromkeys(candidates) if address is not None]
+        if not addresses or None in candidates:
             _refuse("name")
         usual = web.scheme == "https" and web.port == 443  # noqa: PLR2004 - https itself
         # One internal address rejects the name: otherwise the address picked would be a matter of

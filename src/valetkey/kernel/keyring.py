@@ -98,17 +98,21 @@ def open_with(secret: str, sealed: str, context: str) -> bytes | None:
 
 def _seal(secret: bytes, plain: bytes, context: str, random: Callable[[int], bytes]) -> str:
     nonce = random(_NONCE)
-    place = context.encode()
-    return to_base64url(nonce + AESGCM(_derive(secret, place)).encrypt(nonce, plain, place))
+    encoded_context = context.encode()
+    return to_base64url(
+        nonce + AESGCM(_derive(secret, encoded_context)).encrypt(nonce, plain, encoded_context)
+    )
 
 
 def _open(secret: bytes, text: str, context: str) -> bytes | None:
     data = from_base64url(text)
     if data is None or len(data) < _NONCE + _TAG:
         return None
-    place = context.encode("utf-8", "surrogatepass")
+    encoded_context = context.encode("utf-8", "surrogatepass")
     try:
-        return AESGCM(_derive(secret, place)).decrypt(data[:_NONCE], data[_NONCE:], place)
+        return AESGCM(_derive(secret, encoded_context)).decrypt(
+            data[:_NONCE], data[_NONCE:], encoded_context
+        )
     except InvalidTag:
         return None
 
@@ -253,10 +257,10 @@ class _Newer:
 
 def _state(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        state = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return state.st_ino, state.st_mtime_ns
 
 
 def create_or_read_secret_file(

@@ -172,10 +172,10 @@ class Histogram(Metric):
 
     def _first(self, labels: Labels) -> list[float]:
         with self._turn:
-            known = self._counts
-            if len(known) >= MOST_SERIES:
+            counts = self._counts
+            if len(counts) >= MOST_SERIES:
                 labels = (OTHER,) * len(labels)
-            return known.setdefault(labels, [0.0] * (len(self.bounds) + 2))
+            return counts.setdefault(labels, [0.0] * (len(self.bounds) + 2))
 
 
 class RequestSeconds(Histogram):
@@ -250,20 +250,20 @@ V = TypeVar("V")
 
 def _of_issuer(counted: dict[str, dict[K, V]]) -> dict[K, V]:
     """Return what was counted for the issuer at work."""
-    found = counted.get(issuer := ISSUER.get())
-    return counted.setdefault(issuer, {}) if found is None else found
+    counts = counted.get(issuer := ISSUER.get())
+    return counted.setdefault(issuer, {}) if counts is None else counts
 
 
 def snapshots() -> Mapping[str, Snapshot]:
     """Return everything that this process has counted, by issuer; "" is the process itself."""
-    found: dict[str, Snapshot] = {}
+    issuer_snapshots: dict[str, Snapshot] = {}
     for issuer in {"", *(name for metric in _catalogue.values() for name in metric.issuers())}:
         at_work = ISSUER.set(issuer)
         try:
-            found[issuer] = snapshot()
+            issuer_snapshots[issuer] = snapshot()
         finally:
             ISSUER.reset(at_work)
-    return found
+    return issuer_snapshots
 
 
 def snapshot() -> Snapshot:

@@ -84,7 +84,7 @@ class Shape(Protocol):
         """Return the shape as a JSON Schema (2020-12) without references."""
         ...
 
-    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, document: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields that are present; return errors and values. Absence is no error."""
         ...
 
@@ -102,9 +102,9 @@ def whole(value: object) -> object:
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= EXACT else value
     if isinstance(value, list):
-        return [whole(each) for each in cast("list[object]", value)]
+        return [whole(item) for item in cast("list[object]", value)]
     if isinstance(value, dict):
-        return {name: whole(each) for name, each in cast("dict[str, object]", value).items()}
+        return {name: whole(member) for name, member in cast("dict[str, object]", value).items()}
     return value
 
 
@@ -199,16 +199,18 @@ def errors_of(value: object, kind: Any) -> Iterator[FieldError]:
 def requirement(message: str, kind: Any = None) -> str:
     """Return what a value must be, from the message of msgspec about it."""
     reason = _WHERE.sub("", message)
-    if found := _TYPE.fullmatch(reason):
-        expected = " or ".join(_WORDS.get(each, each) for each in found[1].split(" | "))
-        return f"must be {expected}, not {_GIVEN.get(found[2], found[2])}"
-    if found := _LENGTH.fullmatch(reason):
-        size = _SIZES[found[1]].removesuffix("s" if found[3] == "1" else "")
-        return f"must have {_BOUNDS[found[2]]} {found[3]} {size}"
-    if found := _RANGE.fullmatch(reason):
-        return f"must be {_BOUNDS[found[1]]} {found[2]}"
-    if found := _PATTERN.fullmatch(reason):
-        pattern = found[1].strip("'\"").replace("\\\\", "\\")
+    if match := _TYPE.fullmatch(reason):
+        expected = " or ".join(
+            _WORDS.get(type_name, type_name) for type_name in match[1].split(" | ")
+        )
+        return f"must be {expected}, not {_GIVEN.get(match[2], match[2])}"
+    if match := _LENGTH.fullmatch(reason):
+        size = _SIZES[match[1]].removesuffix("s" if match[3] == "1" else "")
+        return f"must have {_BOUNDS[match[2]]} {match[3]} {size}"
+    if match := _RANGE.fullmatch(reason):
+        return f"must be {_BOUNDS[match[1]]} {match[2]}"
+    if match := _PATTERN.fullmatch(reason):
+        pattern = match[1].strip("'\"").replace("\\\\", "\\")
         return (
             "must have no control characters"
             if pattern == _NO_CONTROLS
@@ -224,19 +226,22 @@ _GIVEN: Mapping[str, str] = types.MappingProxyType({**_WORDS, "bool": "a boolean
 
 def _errors(value: object, kind: Any, path: tuple[str | int, ...]) -> Iterator[FieldError]:
     inside = False
-    for place, below, each in _parts(value, kind):
-        for error in _errors(each, below, (*path, place)):
+    for step, below, part in _parts(value, kind):
+        for error in _errors(part, below, (*path, step)):
             inside = True
             yield error
     if isinstance(value, dict) and (struct := _struct(kind)) is not None:
-        given = cast("dict[str, object]", value)
-        fields = {each.encode_name: each for each in msgspec.structs.fields(struct)}
-        for name in given:
+        members = cast("dict[str, object]", value)
+        fields = {
+            struct_field.encode_name: struct_field
+            for struct_field in msgspec.structs.fields(struct)
+        }
+        for name in members:
             if name not in fields and struct.__struct_config__.forbid_unknown_fields:
                 inside = True
                 yield FieldError(pointer(*path, name), "is unknown here")
         for name, field in fields.items():
-            if field.required and name not in given:
+            if field.required and name not in members:
                 inside = True
                 yield FieldError(pointer(*path, name), "is missing")
     if inside:
@@ -251,34 +256,34 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str | int, Any, object]]:
     """Yield the values inside of one, each with its place and its declared type."""
     struct = _struct(kind)
     if isinstance(value, dict):
-        given = cast("dict[str, object]", value)
+        members = cast("dict[str, object]", value)
         for field in () if struct is None else msgspec.structs.fields(struct):
-            if field.encode_name in given:
-                yield field.encode_name, _set(field.type), given[field.encode_name]
+            if field.encode_name in members:
+                yield field.encode_name, _set(field.type), members[field.encode_name]
         for below in _inside(kind, dict, 1):
-            yield from ((name, below, each) for name, each in given.items())
+            yield from ((name, below, member) for name, member in members.items())
     elif isinstance(value, list):
         items = cast("list[object]", value)
         for below in _inside(kind, list, 0):
-            yield from ((place, below, each) for place, each in enumerate(items))
+            yield from ((index, below, item) for index, item in enumerate(items))
 
 
-def _inside(kind: Any, collection: type, place: int) -> Iterator[Any]:
+def _inside(kind: Any, collection: type, index: int) -> Iterator[Any]:
     """Yield the declared type of what such a collection holds."""
-    for each in _plain(kind):
-        if get_origin(each) is collection:
-            yield get_args(each)[place]
+    for option in _plain(kind):
+        if get_origin(option) is collection:
+            yield get_args(option)[index]
 
 
 def _struct(kind: Any) -> type[msgspec.Struct] | None:
-    found = (each for each in _plain(kind) if isinstance(each, type))
-    return next((each for each in found if issubclass(each, msgspec.Struct)), None)
+    classes = (option for option in _plain(kind) if isinstance(option, type))
+    return next((option for option in classes if issubclass(option, msgspec.Struct)), None)
 
 
 def _set(kind: Any) -> Any:
     """Return the type of a member that is present."""
     if get_origin(kind) in {Union, types.UnionType}:
-        return Union[tuple(each for each in get_args(kind) if each is not msgspec.UnsetType)]  # noqa: UP007
+        return Union[tuple(option for option in get_args(kind) if option is not msgspec.UnsetType)]  # noqa: UP007
     return kind
 
 
@@ -287,20 +292,20 @@ def _plain(kind: Any) -> Iterator[Any]:
     if get_origin(kind) is Annotated:
         yield from _plain(get_args(kind)[0])
     elif get_origin(kind) in {Union, types.UnionType}:
-        for each in get_args(kind):
-            yield from _plain(each)
+        for option in get_args(kind):
+            yield from _plain(option)
     else:
         yield kind
 
 
 def _choices(kind: Any) -> list[str]:
-    found: list[str] = []
-    for each in _plain(kind):
-        if get_origin(each) is Literal:
-            found += [str(one) for one in get_args(each)]
-        elif isinstance(each, type) and issubclass(each, Enum):
-            found += [str(one.value) for one in each]
-    return found
+    choices: list[str] = []
+    for option in _plain(kind):
+        if get_origin(option) is Literal:
+            choices += [str(one) for one in get_args(option)]
+        elif isinstance(option, type) and issubclass(option, Enum):
+            choices += [str(one.value) for one in option]
+    return choices
 
 
 MOST = 5_000
@@ -338,20 +343,22 @@ def inlined(schema: Mapping[str, object]) -> dict[str, object]:
 
 def inside(schema: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
     """Iterate over the schemas directly inside this one, each with its path."""
-    found: list[tuple[str, object]] = []
+    subschemas: list[tuple[str, object]] = []
     for keyword, value in schema.items():
         if keyword in _MAPS | {"$defs"} and isinstance(value, dict):
             below = cast("dict[str, object]", value)
-            found += [(f"{keyword}/{name}", each) for name, each in below.items()]
+            subschemas += [(f"{keyword}/{name}", subschema) for name, subschema in below.items()]
         elif keyword in _LISTS and isinstance(value, list):
             several = cast("list[object]", value)
-            found += [(f"{keyword}/{index}", each) for index, each in enumerate(several)]
+            subschemas += [
+                (f"{keyword}/{index}", subschema) for index, subschema in enumerate(several)
+            ]
         elif keyword in _ONE:
-            found.append((keyword, value))
+            subschemas.append((keyword, value))
     return [
-        (place, cast("Mapping[str, object]", each))
-        for place, each in found
-        if isinstance(each, dict)
+        (path, cast("Mapping[str, object]", subschema))
+        for path, subschema in subschemas
+        if isinstance(subschema, dict)
     ]
 
 
@@ -372,10 +379,12 @@ class _Inlining:
                 continue
             if keyword in _MAPS and isinstance(value, dict):
                 below = cast("dict[str, object]", value)
-                made[keyword] = {name: self._any(each, on_the_way) for name, each in below.items()}
+                made[keyword] = {
+                    name: self._any(subschema, on_the_way) for name, subschema in below.items()
+                }
             elif keyword in _LISTS and isinstance(value, list):
                 several = cast("list[object]", value)
-                made[keyword] = [self._any(each, on_the_way) for each in several]
+                made[keyword] = [self._any(subschema, on_the_way) for subschema in several]
             elif keyword in _ONE:
                 made[keyword] = self._any(value, on_the_way)
             else:
@@ -483,20 +492,22 @@ class JsonSchema:
         properties = _properties(root)
         self.names = tuple(properties)
         self.defaults: Document = {
-            name: each["default"] for name, each in properties.items() if "default" in each
+            name: subschema["default"]
+            for name, subschema in properties.items()
+            if "default" in subschema
         }
         self.required = _required(root) - self.defaults.keys()
         self.schema: Document = {**root, "additionalProperties": False}
         # The caller checks absence, which depends on whether this is a creation or a replacement.
         self._validator = _validator({**self.schema, "required": []})
-        self._fields = {name: _validator(each) for name, each in properties.items()}
+        self._fields = {name: _validator(subschema) for name, subschema in properties.items()}
         for error in self._errors(self.defaults):
             raise UnusableSchema(f"the default at {error.pointer} does not fit: {error.detail}")
 
-    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, document: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate the fields and their combination; return at most 100 errors."""
-        values = {name: whole(value) for name, value in given.items()}
-        return tuple(islice(self._errors(given), MOST_ERRORS)), values
+        values = {name: whole(value) for name, value in document.items()}
+        return tuple(islice(self._errors(document), MOST_ERRORS)), values
 
     def fault(self, name: str, value: object) -> str:
         """Return what is wrong with a value of this field alone; "" for nothing."""
@@ -504,17 +515,17 @@ class JsonSchema:
             return _field_error(error).detail
         return ""
 
-    def _errors(self, given: Document) -> Iterator[FieldError]:
-        yield from (unknown(name) for name in given if name not in self._fields)
-        known = {name: value for name, value in given.items() if name in self._fields}
-        if self._validator.is_valid(known):
+    def _errors(self, document: Document) -> Iterator[FieldError]:
+        yield from (unknown(name) for name in document if name not in self._fields)
+        values = {name: value for name, value in document.items() if name in self._fields}
+        if self._validator.is_valid(values):
             return
-        if _is_small(known):
-            for error in self._validator.iter_errors(known):
+        if _is_small(values):
+            for error in self._validator.iter_errors(values):
                 yield _field_error(error, *error.instance_path)
             return
         wrong = {
-            name: value for name, value in known.items() if not self._fields[name].is_valid(value)
+            name: value for name, value in values.items() if not self._fields[name].is_valid(value)
         }
         for name, value in wrong.items():
             if not _is_small(value):
@@ -573,10 +584,10 @@ def _check_dialect(schema: Mapping[str, object]) -> None:
 
 
 def _unusable(reason: "jsonschema_rs.ValidationError") -> UnusableSchema:
-    place = pointer(*reason.instance_path)
+    path = pointer(*reason.instance_path)
     if reason.instance_path[-1:] == ["type"]:
-        return UnusableSchema(f"at {place}: the type is none of {', '.join(_TYPES)}")
-    return UnusableSchema(f"at {place or '/'}: {reason.message}")
+        return UnusableSchema(f"at {path}: the type is none of {', '.join(_TYPES)}")
+    return UnusableSchema(f"at {path or '/'}: {reason.message}")
 
 
 def _properties(root: Document) -> Mapping[str, Mapping[str, object]]:
@@ -587,12 +598,12 @@ def _properties(root: Document) -> Mapping[str, Mapping[str, object]]:
         raise UnusableSchema("it needs properties")
     if root.get("additionalProperties", False) is not False or "patternProperties" in root:
         raise UnusableSchema("every field is named in properties: unknown ones are always refused")
-    for name, each in cast("dict[str, object]", properties).items():
+    for name, subschema in cast("dict[str, object]", properties).items():
         if name in RESERVED:
             raise UnusableSchema(
                 f"the server sets {name} of every object: remove it from properties"
             )
-        if not isinstance(each, dict):
+        if not isinstance(subschema, dict):
             raise UnusableSchema(f"properties/{name} must be an object")
     return cast("dict[str, Mapping[str, object]]", properties)
 
@@ -607,17 +618,17 @@ def _required(root: Document) -> frozenset[str]:
     return frozenset(cast("list[str]", names))
 
 
-def _check_keywords(schema: Mapping[str, object], place: str) -> None:
+def _check_keywords(schema: Mapping[str, object], path: str) -> None:
     for keyword in schema:
         if keyword not in _KEYWORDS:
             close = get_close_matches(keyword, _KEYWORDS, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             raise UnusableSchema(
-                f"at {place or '/'}: the keyword {keyword!r} is unknown here{meant}"
+                f"at {path or '/'}: the keyword {keyword!r} is unknown here{meant}"
             )
     named = schema.get("format")
     if named is not None and named not in FORMATS:
-        known = ", ".join(sorted(FORMATS))
-        raise UnusableSchema(f"at {place}/format: {named!r} is unknown; known are {known}")
+        formats = ", ".join(sorted(FORMATS))
+        raise UnusableSchema(f"at {path}/format: {named!r} is unknown; known are {formats}")
     for step, below in inside(schema):
-        _check_keywords(below, f"{place}/{step}")
+        _check_keywords(below, f"{path}/{step}")

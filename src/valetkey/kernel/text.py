@@ -58,7 +58,11 @@ def read_code(text: str) -> str:
     """
     if len(text) > _LONGEST:
         return ""
-    kept = [_plain(each) for each in unicodedata.normalize("NFKC", text) if not _separates(each)]
+    kept = [
+        _plain(character)
+        for character in unicodedata.normalize("NFKC", text)
+        if not _separates(character)
+    ]
     # ASCII first: upper() turns other letters into these.
     code = "".join(kept)
     return code.upper() if code.isascii() and _CODE.fullmatch(code.upper()) else ""

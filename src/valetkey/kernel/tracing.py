@@ -149,15 +149,15 @@ class Traces:
 
     def request(self, traceparent: bytes | None, tracestate: bytes | None) -> Span:
         """Begin the span of a request; pass header fields only of clients that are trusted."""
-        found = traceparent and (
+        match = traceparent and (
             _TRACEPARENT.fullmatch(traceparent) or _LATER.fullmatch(traceparent)
         )
-        if found:
-            trace_id, parent = bytes.fromhex(found[1].decode()), bytes.fromhex(found[2].decode())
+        if match:
+            trace_id, parent = bytes.fromhex(match[1].decode()), bytes.fromhex(match[2].decode())
             if trace_id != _NO_TRACE and parent != _NO_SPAN:
                 valid = tracestate is not None and _TRACESTATE.fullmatch(tracestate)
                 state = tracestate.decode() if tracestate is not None and valid else ""
-                sampled = bool(int(found[3], 16) & 1)
+                sampled = bool(int(match[3], 16) & 1)
                 return Span("", SpanKind.SERVER, trace_id, parent, state, sampled=sampled)
         return self.root("", SpanKind.SERVER)
 

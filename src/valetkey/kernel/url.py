@@ -223,7 +223,7 @@ def canonical(identifier: str) -> str:
 def same_identifiers(identifier: str) -> frozenset[str]:
     """Return all identifiers that are the same as this one by `canonical`."""
     bare = canonical(identifier)
-    return frozenset(each for each in (bare, f"{bare}/") if canonical(each) == bare)
+    return frozenset(spelling for spelling in (bare, f"{bare}/") if canonical(spelling) == bare)
 
 
 def _check_characters(text: str) -> None:

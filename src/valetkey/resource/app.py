@@ -191,9 +191,9 @@ def issuer_url(settings: Settings) -> str:
 
 
 def _secret(settings: Settings) -> Secret:
-    given = settings.resource.credential_text
-    if given is not None:
-        return given
+    secret = settings.resource.credential_text
+    if secret is not None:
+        return secret
     path = credential_path(settings)
 
     def missing() -> str:

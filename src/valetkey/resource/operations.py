@@ -77,9 +77,9 @@ class Operations(Struct, frozen=True):
         if self.kind.singleton:
             own = {**self._reading(path, Verb.READ), **self._writing(path)}
             return (self._route(path, own),)
-        each = f"{path}/{{id}}"
-        one = {**self._reading(each, Verb.READ, post=False), **self._writing(each)}
-        both = (self._route(path, self._reading(path, Verb.LIST)), self._route(each, one))
+        object_path = f"{path}/{{id}}"
+        one = {**self._reading(object_path, Verb.READ, post=False), **self._writing(object_path)}
+        both = (self._route(path, self._reading(path, Verb.LIST)), self._route(object_path, one))
         return tuple(route for route in both if route.methods)
 
     def _route(self, path: str, methods: Mapping[str, Endpoint]) -> Route:
@@ -94,12 +94,12 @@ class Operations(Struct, frozen=True):
     @property
     def notices(self) -> Pairs:
         """Return the headers about this object's deprecation and removal (RFC 9745, RFC 8594)."""
-        found: list[tuple[str, str]] = []
+        headers: list[tuple[str, str]] = []
         if self.kind.deprecated is not None:
-            found.append(("deprecation", f"@{int(_midnight(self.kind.deprecated).timestamp())}"))
+            headers.append(("deprecation", f"@{int(_midnight(self.kind.deprecated).timestamp())}"))
         if self.kind.sunset is not None:
-            found.append(("sunset", format_datetime(_midnight(self.kind.sunset), usegmt=True)))
-        return tuple(found)
+            headers.append(("sunset", format_datetime(_midnight(self.kind.sunset), usegmt=True)))
+        return tuple(headers)
 
     def _reading(self, path: str, verb: Verb, *, post: bool = True) -> dict[str, Endpoint]:
         create = self._endpoint(path, Verb.CREATE, self._create)
@@ -147,8 +147,8 @@ class Operations(Struct, frozen=True):
                     response = self._cannot_create(request, path)
                 else:
                     check_accept(request.headers)
-                    found = conditional(request, await act(request, visit))
-                    response = self.cors.opened(request, found)
+                    bare_response = conditional(request, await act(request, visit))
+                    response = self.cors.opened(request, bare_response)
                     if response.status < HTTPStatus.BAD_REQUEST and self.samples.due(
                         caller.client_id, request.method, path, now
                     ):
@@ -292,8 +292,8 @@ class Operations(Struct, frozen=True):
     async def _replace(self, request: Request, visit: Visit) -> Response:
         _refuse_query(request)
         preconditions = self._preconditions(request)
-        given, read_only = self.kind.split(read_document(request.headers, request.body))
-        fields = self.kind.replaced(given)
+        members, read_only = self.kind.split(read_document(request.headers, request.body))
+        fields = self.kind.replaced(members)
         record = await self.records.replace(visit, _id(request), fields, preconditions, read_only)
         return _changed(request, record)
 
@@ -309,8 +309,8 @@ class Operations(Struct, frozen=True):
             return _with(response, ("accept-patch", PATCHES))
         read_only = NOTHING
         if isinstance(patch, MergePatch):
-            given, read_only = self.kind.split(patch.document)
-            patch = MergePatch(given)
+            members, read_only = self.kind.split(patch.document)
+            patch = MergePatch(members)
         changed = await self.records.change(visit, _id(request), patch, preconditions, read_only)
         return _changed(request, changed)
 

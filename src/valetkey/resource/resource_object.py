@@ -75,7 +75,7 @@ def scalar_of(schema: Mapping[str, object]) -> Scalar | None:
         return None
     kind = schema.get("type")
     if isinstance(kind, list):
-        names = [each for each in cast("list[object]", kind) if each != "null"]
+        names = [name for name in cast("list[object]", kind) if name != "null"]
         kind = names[0] if len(names) == 1 else None
     if kind is None and _names_texts(schema):
         return Scalar.STRING
@@ -87,7 +87,7 @@ def without_null(schema: Mapping[str, object]) -> Mapping[str, object]:
     several = schema.get("anyOf")
     if not isinstance(several, list):
         return schema
-    rest = [each for each in cast("list[object]", several) if each != _NULL]
+    rest = [alternative for alternative in cast("list[object]", several) if alternative != _NULL]
     if len(rest) != 1 or not isinstance(rest[0], dict):
         return schema
     return without_null(cast("dict[str, object]", rest[0]))
@@ -97,7 +97,7 @@ def _names_texts(schema: Mapping[str, object]) -> bool:
     choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
     if not isinstance(choices, list) or not choices:
         return False
-    return all(isinstance(each, str) for each in cast("list[object]", choices))
+    return all(isinstance(choice, str) for choice in cast("list[object]", choices))
 
 
 NOTHING: Document = MappingProxyType({})
@@ -124,11 +124,11 @@ class DataclassShape:
         """Return the class as a JSON Schema."""
         return {**inlined(msgspec.json.schema(self._record)), "additionalProperties": False}
 
-    def validate(self, given: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
+    def validate(self, document: Document) -> tuple[Sequence[FieldError], dict[str, object]]:
         """Validate each field; return the errors, and the values converted for the class."""
         errors: list[FieldError] = []
         values: dict[str, object] = {}
-        for name, value in given.items():
+        for name, value in document.items():
             if name not in self._types:
                 errors.append(unknown(name))
                 continue
@@ -152,19 +152,19 @@ class DataclassShape:
 
 def _defaults(record: type) -> Iterator[tuple[str, object]]:
     """Return the defaults of the class as JSON values."""
-    for each in fields(record):
-        value = each.default
-        if each.default_factory is not MISSING:
-            value = each.default_factory()
+    for record_field in fields(record):
+        value = record_field.default
+        if record_field.default_factory is not MISSING:
+            value = record_field.default_factory()
         if value is not MISSING and value is not msgspec.UNSET:
-            yield each.name, cast("object", msgspec.to_builtins(value))
+            yield record_field.name, cast("object", msgspec.to_builtins(value))
 
 
 def _error(name: str, message: str, kind: object) -> FieldError:
     """Convert msgspec's message (`Expected `str`, got `int` - at `$[0].a``) and its path."""
-    reason, _, place = message.partition(" - at `$")
-    inside = place.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
-    return FieldError(pointer(name) + inside, requirement(reason, None if place else kind))
+    reason, _, path = message.partition(" - at `$")
+    inside = path.removesuffix("`").replace("[", "/").replace("]", "").replace(".", "/")
+    return FieldError(pointer(name) + inside, requirement(reason, None if path else kind))
 
 
 class OwnedBy(StrEnum):
@@ -255,12 +255,12 @@ class ResourceObject:
         shown = RESERVED if self.home is Backend.HERE else self.shows
         return frozenset(shown) - frozenset(self.fields.names)
 
-    def split(self, given: Document) -> tuple[Document, Document]:
+    def split(self, body: Document) -> tuple[Document, Document]:
         """Return the members of a body that can be written, and those that the server sets."""
-        read_only = {name: value for name, value in given.items() if name in self.read_only}
+        read_only = {name: value for name, value in body.items() if name in self.read_only}
         if not read_only:
-            return given, NOTHING
-        return {name: value for name, value in given.items() if name not in read_only}, read_only
+            return body, NOTHING
+        return {name: value for name, value in body.items() if name not in read_only}, read_only
 
     @cached_property
     def orders(self) -> Orders:
@@ -274,30 +274,30 @@ class ResourceObject:
         held = {name: scalar_of(schema) for name, schema in properties.items()}
         return {name: scalar for name, scalar in held.items() if scalar is not None}
 
-    def created(self, given: Document) -> Document:
-        """Return the new document for `given`, defaults filled in. Raises Invalid."""
+    def created(self, members: Document) -> Document:
+        """Return the new document for `members`, defaults filled in. Raises Invalid."""
         shape = self.fields
         missing = [
             FieldError(pointer(name), "this field is required")
             for name in shape.names
-            if name in shape.required and name not in given
+            if name in shape.required and name not in members
         ]
-        return self._whole({**shape.defaults, **given}, missing)
+        return self._whole({**shape.defaults, **members}, missing)
 
-    def replaced(self, given: Document) -> Document:
+    def replaced(self, members: Document) -> Document:
         """Return the new document, which must name every field. Raises Invalid."""
         shape = self.fields
         missing = [
             FieldError(pointer(name), "a PUT names every field; use PATCH to change some")
             for name in shape.names
-            if (name in shape.required or name in shape.defaults) and name not in given
+            if (name in shape.required or name in shape.defaults) and name not in members
         ]
         missing += [
             FieldError(pointer(min(group)), f"a PUT names one of: {', '.join(sorted(group))}")
             for group in self.either
-            if not any(name in given for name in group)
+            if not any(name in members for name in group)
         ]
-        return self._whole(given, missing)
+        return self._whole(members, missing)
 
     def changed(self, before: Document, after: Document) -> Document:
         """Return the whole document after a patch of `before`. Raises Invalid.

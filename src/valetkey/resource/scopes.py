@@ -24,11 +24,11 @@ def scopes_of(settings: Settings) -> Mapping[str, str]:
 def _sentences(objects: Iterable[ResourceObject]) -> Iterator[tuple[str, str]]:
     yield "read", "read all your data"
     yield "write", "change all your data"
-    for each in objects:
-        is_consented = each.owned_by is OwnedBy.USER
-        yield f"{each.name}:read", each.reads if is_consented else ""
-        if each.writes:
-            yield f"{each.name}:write", each.writes if is_consented else ""
+    for kind in objects:
+        is_consented = kind.owned_by is OwnedBy.USER
+        yield f"{kind.name}:read", kind.reads if is_consented else ""
+        if kind.writes:
+            yield f"{kind.name}:write", kind.writes if is_consented else ""
 
 
 SCOPES: Mapping[str, str] = MappingProxyType(dict(_sentences(OBJECTS)))

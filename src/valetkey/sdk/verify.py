@@ -175,12 +175,12 @@ class Verifier:
         keys = self._source.keys
         if keys is None:
             return None
-        known = self._verified.find(token, keys, now)
-        if known is None or known.bindings or not self._knows_revocations(now):
+        caller = self._verified.find(token, keys, now)
+        if caller is None or caller.bindings or not self._knows_revocations(now):
             return None
-        if self._revocations is not None and self._revocations.covers(known):
+        if self._revocations is not None and self._revocations.covers(caller):
             return None
-        return known
+        return caller
 
     def _knows_revocations(self, now: Instant) -> bool:
         if self._revocations is None or self._max_age is None:
@@ -208,9 +208,9 @@ class Verifier:
             keys = self._source.keys
             if keys is None:
                 return NO_KEYS
-        known = self._verified.find(token, keys, now)
-        if known is not None:
-            return known
+        caller = self._verified.find(token, keys, now)
+        if caller is not None:
+            return caller
         verdict = self._check(token, keys, now)
         for _ in range(_FETCHES):
             if not _lacks_key(verdict):
@@ -356,12 +356,12 @@ class LogoutTokens:
         )
 
     def _is_known(self, token_id: str, now: Instant) -> bool:
-        known = token_id in self._seen
+        repeated = token_id in self._seen
         # The oldest first: a repetition arrives within a day, and is harmless later.
         while len(self._seen) >= _MOST:
             del self._seen[next(iter(self._seen))]
         self._seen[token_id] = now
-        return known
+        return repeated
 
 
 _NO_KEYS = Refusal(
@@ -373,8 +373,8 @@ _NO_KEYS = Refusal(
 
 
 def _converted(refused: Refused) -> Refused:
-    found = refused.refusal
-    return _refused(found.check.rpartition(".")[2], found.expected, found.received)
+    refusal = refused.refusal
+    return _refused(refusal.check.rpartition(".")[2], refusal.expected, refusal.received)
 
 
 def _refused(check: str, expected: str, received: str = "") -> Refused:
@@ -439,10 +439,10 @@ def verify_webhook(
     >>> message.type, message.data
     ('user.disabled', {'uid': 17})
     """
-    known = {name.lower(): value for name, value in headers.items()}
-    message_id = known.get("webhook-id", "")
-    timestamp = known.get("webhook-timestamp", "")
-    signatures = known.get("webhook-signature", "").split()
+    fields = {name.lower(): value for name, value in headers.items()}
+    message_id = fields.get("webhook-id", "")
+    timestamp = fields.get("webhook-timestamp", "")
+    signatures = fields.get("webhook-signature", "").split()
     if not message_id or not signatures or len(signatures) > _MOST_SIGNATURES:
         raise InvalidWebhook("webhook-id or webhook-signature is missing or malformed")
     # int() alone would accept signs, spaces, underscores and digits of other scripts.

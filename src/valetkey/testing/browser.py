@@ -82,7 +82,7 @@ class UserAgent:
         headers: Mapping[str, str] | None = None,
     ) -> Page:
         """Press the button with this id after typing `values`; `boxes` are the values checked."""
-        pressed = next(each for each in page.buttons if each.id == button)
+        pressed = next(page_button for page_button in page.buttons if page_button.id == button)
         form = page.forms[pressed.form]
         typed = dict(values or {})
         pairs = [(name, typed.pop(name, value)) for name, value in form.fields]

@@ -62,9 +62,9 @@ class EngineConformance(EngineLookConformance):
 
         async def story(engine: Engine) -> None:
             rows = [
-                (number * 10 + place, text, value)
+                (number * 10 + index, text, value)
                 for number, text in enumerate(_TEXTS)
-                for place, value in enumerate(_NUMBERS)
+                for index, value in enumerate(_NUMBERS)
             ]
             await engine.write(lambda db: [add(db, *row) for row in rows])
             every = "SELECT id, text, number FROM notes ORDER BY id"
@@ -150,7 +150,7 @@ class EngineConformance(EngineLookConformance):
         with other_process("spend", engine_url) as one, other_process("spend", engine_url) as other:
             order(one)
             order(other)
-            won = [line for each in (one, other) for line in each.communicate()[0].split()]
+            won = [line for process in (one, other) for line in process.communicate()[0].split()]
         same(sorted(won, key=int), [str(voucher) for voucher in range(VOUCHERS)])
 
     def test_suite_detects_check_before_write(self, engine_url: str) -> None:
@@ -161,9 +161,9 @@ class EngineConformance(EngineLookConformance):
 
             def naive(number: int) -> bool:
                 spent_by = "SELECT spent_by FROM vouchers WHERE id = 1"
-                found = asyncio.run(read(engine, lambda db: db.row(spent_by)))
+                row = asyncio.run(read(engine, lambda db: db.row(spent_by)))
                 line.wait()
-                if found != (None,):
+                if row != (None,):
                     return False
                 update = "UPDATE vouchers SET spent_by = :name WHERE id = 1"
                 asyncio.run(write(engine, lambda db: db.run(update, name=str(number))))
@@ -191,8 +191,8 @@ class EngineConformance(EngineLookConformance):
             for number, answer in enumerate(answers):
                 same(isinstance(answer, LookupError), number % 3 == 0)
                 check(isinstance(answer, LookupError) or answer == number, str(answer))
-            found = await engine.read(lambda db: db.rows("SELECT id, text FROM notes ORDER BY id"))
-            same(list(found), [(number, "sent") for number in range(60) if number % 3])
+            rows = await engine.read(lambda db: db.rows("SELECT id, text FROM notes ORDER BY id"))
+            same(list(rows), [(number, "sent") for number in range(60) if number % 3])
 
         run_on_engine(engine_url, story)
 
@@ -226,8 +226,8 @@ class EngineConformance(EngineLookConformance):
             answers = await asyncio.gather(
                 *(engine.write(work) for work in works), return_exceptions=True
             )
-            for place, answer in enumerate(answers):
-                same(isinstance(answer, ConstraintViolated), place in {5, 15, 25})
+            for index, answer in enumerate(answers):
+                same(isinstance(answer, ConstraintViolated), index in {5, 15, 25})
             same(await notes(engine), 28)
 
         run_on_engine(engine_url, story)
@@ -304,13 +304,13 @@ class EngineConformance(EngineLookConformance):
         """All four processes start; the migrations are applied once."""
         with contextlib.ExitStack() as stack:
             four = [stack.enter_context(other_process("migrate", engine_url)) for _ in range(4)]
-            for each in four:
-                order(each)
-            same([each.wait() for each in four], [0, 0, 0, 0])
+            for process in four:
+                order(process)
+            same([process.wait() for process in four], [0, 0, 0, 0])
         with opened(engine_url) as engine:
             numbers = "SELECT number FROM migrations ORDER BY number"
-            found = asyncio.run(read(engine, lambda db: db.rows(numbers)))
-            same([row[0] for row in found], [each.number for each in find(SCHEMA)])
+            rows = asyncio.run(read(engine, lambda db: db.rows(numbers)))
+            same([row[0] for row in rows], [migration.number for migration in find(SCHEMA)])
 
     def test_acknowledged_writes_survive_sigkill(self, engine_url: str) -> None:
         """After SIGKILL in the middle of many writes, every acknowledged number is stored."""
@@ -327,8 +327,8 @@ class EngineConformance(EngineLookConformance):
 
         async def story(engine: Engine) -> None:
             rows = await engine.scan(lambda db: db.rows("SELECT id FROM notes"))
-            found: set[int] = {row[0] for row in rows}
-            same(sorted(acknowledged - found), [])
+            ids: set[int] = {row[0] for row in rows}
+            same(sorted(acknowledged - ids), [])
 
         run_on_engine(engine_url, story, tables=())
 

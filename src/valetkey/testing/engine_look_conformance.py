@@ -93,16 +93,16 @@ class EngineLookConformance:
         """`row` takes parameters as a transaction does, and cannot write."""
 
         async def story(engine: Engine) -> None:
-            found = "SELECT text FROM notes WHERE id = :id"
-            same(await engine.row(found, id=1), None)
+            statement = "SELECT text FROM notes WHERE id = :id"
+            same(await engine.row(statement, id=1), None)
             await engine.write(adding(1))
-            check(await engine.row(found, id=1) is not None, "the row is not there")
+            check(await engine.row(statement, id=1) is not None, "the row is not there")
 
             def asking(sql: str, value: object) -> Callable[[object], Awaitable[object]]:
                 return lambda _: engine.row(sql, id=value)
 
             for value in UNSTORABLE:
-                await raises(UnstorableValue, asking(found, value), select_one)
+                await raises(UnstorableValue, asking(statement, value), select_one)
             await raises(
                 ReadOnly, asking("UPDATE notes SET text = 'x' WHERE id = :id", 1), select_one
             )
@@ -214,8 +214,8 @@ class EngineLookConformance:
             return [*last(), *third(), *second(), *first(), *first()]
 
         def failing(db: Connection) -> object:
-            found = db.ahead("SELECT nothing FROM notes")
-            return found()
+            query = db.ahead("SELECT nothing FROM notes")
+            return query()
 
         def forgotten(db: Connection) -> None:
             db.ahead("SELECT nothing FROM notes")
@@ -226,11 +226,11 @@ class EngineLookConformance:
             same(await engine.read(lambda db: db.ahead(ask, most=2)()), [(1,)])
             late = await engine.write(lambda db: db.ahead(ask, most=2))
             try:
-                found = late()
+                rows = late()
             except RuntimeError:
                 # The transaction has ended.
-                found = [(1,)]
-            same(found, [(1,)])
+                rows = [(1,)]
+            same(rows, [(1,)])
             for work in (failing, forgotten):
                 try:
                     await engine.write(work)

@@ -91,23 +91,27 @@ class Servers:
         every_algorithm: bool = False,
     ) -> None:
         """Choose free ports now; start in `__enter__`."""
-        given = settings or Settings()
-        if given.tokens.signing_algorithms == TokenSettings().signing_algorithms:
-            few = given.tokens.signing_algorithms if every_algorithm else (Algorithm.ES256,)
-            given = replace(given, tokens=replace(given.tokens, signing_algorithms=few))
-        if given.passwords == PasswordSettings():
-            given = replace(given, passwords=QUICK_PASSWORDS)
+        base_settings = settings or Settings()
+        if base_settings.tokens.signing_algorithms == TokenSettings().signing_algorithms:
+            few = base_settings.tokens.signing_algorithms if every_algorithm else (Algorithm.ES256,)
+            base_settings = replace(
+                base_settings, tokens=replace(base_settings.tokens, signing_algorithms=few)
+            )
+        if base_settings.passwords == PasswordSettings():
+            base_settings = replace(base_settings, passwords=QUICK_PASSWORDS)
         self.clock = Clock()
         self.runtime = Runtime(self.clock.now, SYSTEM.random)
-        self.scopes = scopes_of(replace(given, source=SettingsSource(None, directory, {})))
+        self.scopes = scopes_of(replace(base_settings, source=SettingsSource(None, directory, {})))
         self._sockets = (bind("127.0.0.1", 0), bind("127.0.0.1", 0))
-        addresses = [_address(each) for each in self._sockets]
+        addresses = [_address(bound_socket) for bound_socket in self._sockets]
         self.settings = replace(
-            given,
+            base_settings,
             authorization=replace(
-                given.authorization, url=f"http://{addresses[0]}", listen=addresses[0]
+                base_settings.authorization, url=f"http://{addresses[0]}", listen=addresses[0]
             ),
-            resource=replace(given.resource, url=f"http://{addresses[1]}", listen=addresses[1]),
+            resource=replace(
+                base_settings.resource, url=f"http://{addresses[1]}", listen=addresses[1]
+            ),
             source=SettingsSource(None, directory, {}),
         )
         self._with_resource = with_resource

@@ -165,8 +165,10 @@ class StorageConformance:
         memory.write(lambda tx: tx.vouchers.issue(voucher()))
         outcomes = memory.contend(lambda tx, _: tx.vouchers.redeem(voucher(), NOW))
         assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
-        found = memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code")))
-        assert found == replace(voucher(), redeemed_at=NOW)
+        stored_voucher = memory.read(
+            lambda tx: tx.vouchers.find(VoucherKind.CODE, Fingerprint("a code"))
+        )
+        assert stored_voucher == replace(voucher(), redeemed_at=NOW)
 
     def test_subject_has_one_voucher_of_a_kind(self, memory: Memory) -> None:
         """Of several concurrent replacements one remains, and the earlier voucher is void."""
@@ -177,7 +179,9 @@ class StorageConformance:
         newer = [replace(whose, fingerprint=Fingerprint(f"code {n}")) for n in range(THREADS)]
         memory.contend(lambda tx, n: tx.vouchers.replace(newer[n]))
         assert not memory.write(lambda tx: tx.vouchers.redeem(whose, NOW))
-        redeemed = memory.write(lambda tx: [tx.vouchers.redeem(each, NOW) for each in newer])
+        redeemed = memory.write(
+            lambda tx: [tx.vouchers.redeem(replacement, NOW) for replacement in newer]
+        )
         assert sorted(redeemed) == [False] * (THREADS - 1) + [True]
         assert memory.write(lambda tx: tx.vouchers.redeem(other, NOW))
 
@@ -188,7 +192,10 @@ class StorageConformance:
         looked = [
             memory.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, print_)) for _ in range(2)
         ]
-        assert [found is not None and found.redeemed_at is None for found in looked] == [True, True]
+        assert [
+            stored_voucher is not None and stored_voucher.redeemed_at is None
+            for stored_voucher in looked
+        ] == [True, True]
         assert [memory.write(lambda tx: tx.vouchers.redeem(voucher(), NOW)) for _ in "12"] == [
             True,
             False,
@@ -205,12 +212,12 @@ class StorageConformance:
         """Of several concurrent successors exactly one is written."""
         won = memory.contend(lambda tx, n: tx.grants.rotate(_rotation(f"next {n}"), NOW))
         assert sorted(won) == [False] * (THREADS - 1) + [True]
-        found = memory.read(lambda tx: tx.grants.find("gr_1"))
-        assert found is not None
-        assert found.grant.refresh_print == f"next {won.index(True)}"
-        assert found.grant.generation == grant().generation + 1
-        assert found.previous is not None
-        assert found.previous.fingerprint == "first"
+        stored_grant = memory.read(lambda tx: tx.grants.find("gr_1"))
+        assert stored_grant is not None
+        assert stored_grant.grant.refresh_print == f"next {won.index(True)}"
+        assert stored_grant.grant.generation == grant().generation + 1
+        assert stored_grant.previous is not None
+        assert stored_grant.previous.fingerprint == "first"
 
     def test_rotation_requires_current_token_and_live_grant(self, memory: Memory) -> None:
         """An earlier token, an expired one or a revoked grant is not rotated."""
@@ -238,9 +245,9 @@ class StorageConformance:
             tx.grants.issue(replace(grant("gr_3"), session_id="se_1"))
 
         def ended(at: Instant = NOW) -> str:
-            found = memory.read(lambda tx: tx.grants.find("gr_3"))
-            assert found is not None
-            return found.liveness.ended(at)
+            stored_grant = memory.read(lambda tx: tx.grants.find("gr_3"))
+            assert stored_grant is not None
+            return stored_grant.liveness.ended(at)
 
         memory.write(bound)
         assert ended() == ""
@@ -270,18 +277,18 @@ class StorageConformance:
         own = replace(token, id="at_2", grant_id=None, uid=None)
         memory.write(lambda tx: tx.access_tokens.issue(print_, token))
         memory.write(lambda tx: tx.access_tokens.issue(Fingerprint("own"), own))
-        found = memory.read(lambda tx: tx.access_tokens.find(print_))
-        assert found is not None
-        assert found[0] == token
-        assert found[1].ended(NOW) == ""
+        live_pair = memory.read(lambda tx: tx.access_tokens.find(print_))
+        assert live_pair is not None
+        assert live_pair[0] == token
+        assert live_pair[1].ended(NOW) == ""
         outcomes = memory.contend(lambda tx, _: tx.access_tokens.revoke("at_1", print_, "", NOW))
         assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
         memory.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "printer", NOW))
         by_itself = memory.read(lambda tx: tx.access_tokens.find(print_))
         by_client = memory.read(lambda tx: tx.access_tokens.find(Fingerprint("own")))
-        for each in (by_itself, by_client):
-            assert each is not None
-            assert each[1].ended(NOW)
+        for ended_pair in (by_itself, by_client):
+            assert ended_pair is not None
+            assert ended_pair[1].ended(NOW)
         assert memory.write(lambda tx: tx.access_tokens.sweep(LATER, 10)) == 2
 
     def test_revocations_are_paged_in_order(self, memory: Memory) -> None:
@@ -293,10 +300,10 @@ class StorageConformance:
 
         memory.write(revoke)
         seen: list[str] = []
-        place = (Instant(0), "", "")
-        while page := memory.read(partial(_two_after, place)):
+        position = (Instant(0), "", "")
+        while page := memory.read(partial(_two_after, position)):
             seen += [entry.id for entry in page]
-            place = (page[-1].revoked_at, page[-1].kind.value, page[-1].id)
+            position = (page[-1].revoked_at, page[-1].kind.value, page[-1].id)
         assert seen == [f"at_{n}" for n in range(5)]
         outcomes = memory.contend(
             lambda tx, _: tx.revocations.add_once(RevokedKind.TOKEN, "at_9", NOW)
@@ -348,11 +355,11 @@ class StorageConformance:
 
     def test_registered_client_is_read_unchanged(self, memory: Memory) -> None:
         """Secrets are read as well; a taken id is refused, and each change is a new revision."""
-        found = memory.read(lambda tx: tx.clients.find("printer"))
-        assert found is not None
+        stored_client = memory.read(lambda tx: tx.clients.find("printer"))
+        assert stored_client is not None
         # Key sets are compared by their content.
-        assert found == replace(client(), key_set=found.key_set)
-        assert found.key_set.document() == client().key_set.document()
+        assert stored_client == replace(client(), key_set=stored_client.key_set)
+        assert stored_client.key_set.document() == client().key_set.document()
         assert not memory.write(lambda tx: tx.clients.register(client()))
         before = memory.read(lambda tx: revision(tx.db))
         old = ClientSecret("cs_1", Fingerprint("cs_1"), None)
@@ -360,9 +367,9 @@ class StorageConformance:
         memory.write(lambda tx: tx.clients.add_secret("printer", old, NOW))
         memory.write(lambda tx: tx.clients.add_secret("printer", new, LATER))
         memory.write(lambda tx: tx.clients.expire_other_secrets("printer", "cs_2", LATER))
-        found = memory.read(lambda tx: tx.clients.find("printer"))
-        assert found is not None
-        assert found.secrets == (new, replace(old, expires_at=LATER))
+        stored_client = memory.read(lambda tx: tx.clients.find("printer"))
+        assert stored_client is not None
+        assert stored_client.secrets == (new, replace(old, expires_at=LATER))
         assert memory.read(lambda tx: revision(tx.db)) == before + 3
         assert memory.read(lambda tx: tx.clients.sealed_secrets()) == [("cs_2", "sealed")]
         assert memory.write(lambda tx: tx.clients.reseal_secret("cs_2", "sealed", "resealed"))
@@ -399,8 +406,8 @@ class StorageConformance:
         memory.write(lambda tx: tx.sessions.touch("se_1", "192.0.2.1", LATER))
         outcomes = memory.contend(lambda tx, _: tx.sessions.end("se_1", NOW))
         assert sorted(outcomes) == [False] * (THREADS - 1) + [True]
-        found = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))
-        assert found == replace(
+        stored_session = memory.read(lambda tx: tx.sessions.find_by_id("se_1"))
+        assert stored_session == replace(
             session(), last_seen_from="192.0.2.1", last_seen_at=LATER, ended_at=NOW
         )
         assert not memory.read(lambda tx: tx.sessions.live_of(_ADA, NOW))
@@ -431,8 +438,8 @@ class StorageConformance:
 
         memory.write(everyone)
         outcomes = memory.contend(work)
-        heard = {name for each in outcomes if isinstance(each, tuple) for name in each}
-        assert heard == {f"app-{n}" for n, each in enumerate(outcomes) if each is True}
+        heard = {name for outcome in outcomes if isinstance(outcome, tuple) for name in outcome}
+        assert heard == {f"app-{n}" for n, outcome in enumerate(outcomes) if outcome is True}
 
     def test_user_and_client_have_one_consent(self, memory: Memory) -> None:
         """A later consent replaces the earlier one."""
@@ -479,8 +486,8 @@ class StorageConformance:
             for client_id in (None, "printer")
             if (decision := memory.read(partial(_find_decision, number, client_id)))
         ]
-        assert [each.at - NOW for each in kept if each.client_id is None] == [4, 5]
-        assert [each.at - NOW for each in kept if each.client_id] == [1, 2, 3, 4, 5]
+        assert [record.at - NOW for record in kept if record.client_id is None] == [4, 5]
+        assert [record.at - NOW for record in kept if record.client_id] == [1, 2, 3, 4, 5]
         assert memory.write(lambda tx: tx.decisions.sweep(LATER, 10)) == len(kept)
 
     def test_event_is_committed_with_its_change(self, memory: Memory) -> None:
@@ -499,12 +506,12 @@ class StorageConformance:
         assert memory.write(lambda tx: tx.events.sweep(LATER, 10)) == 1
 
 
-def _two_after(place: tuple[Instant, str, str], tx: Transaction) -> Sequence[RevocationRecord]:
-    return tx.revocations.page(*place, 2)
+def _two_after(position: tuple[Instant, str, str], tx: Transaction) -> Sequence[RevocationRecord]:
+    return tx.revocations.page(*position, 2)
 
 
-def _register(each: User, tx: Transaction) -> bool:
-    return tx.users.register(each)
+def _register(new_user: User, tx: Transaction) -> bool:
+    return tx.users.register(new_user)
 
 
 def _find_by_name(name: str, tx: Transaction) -> User | None:

@@ -65,8 +65,8 @@ class Form:
 
     def file(self, name: str) -> FormFile | None:
         """Return the uploaded file of this name; None unless one was chosen."""
-        found = self._files.get(name)
-        return None if found is None or not (found.name or found.content) else found
+        upload = self._files.get(name)
+        return None if upload is None or not (upload.name or upload.content) else upload
 
     def without_empty(self) -> "Form":
         """Return the form without the fields whose value is empty."""
@@ -249,17 +249,17 @@ def _described(head: bytes) -> tuple[str, str | None]:
         lines = head.decode().split("\r\n")
     except UnicodeDecodeError:
         _refuse("the upload must be in UTF-8", "form.not_utf8")
-    found = [match for line in lines if (match := _PART.fullmatch(line)) is not None]
-    if len(found) != 1:
+    matches = [match for line in lines if (match := _PART.fullmatch(line)) is not None]
+    if len(matches) != 1:
         _refuse("a part of the upload has no name", "form.nameless")
-    file = found[0]["file"]
-    return found[0]["name"], None if file is None else _plain_name(file)
+    file = matches[0]["file"]
+    return matches[0]["name"], None if file is None else _plain_name(file)
 
 
 def _plain_name(file: str) -> str:
     """Return the last part of the file's name, printable; browsers escape quotes and breaks."""
     last = unquote(file, errors="replace").replace("\\", "/").rpartition("/")[2]
-    return "".join(each for each in last if each.isprintable())[:_LONGEST_NAME]
+    return "".join(character for character in last if character.isprintable())[:_LONGEST_NAME]
 
 
 def _text(name: str, content: bytes) -> str:
@@ -332,10 +332,10 @@ def _depth_exceeds(body: bytes) -> bool:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         _refuse("a name appears twice in one object", "json.duplicate")
-    return found
+    return members
 
 
 def _constant(_: str) -> NoReturn:

@@ -62,7 +62,9 @@ class Headers:
             return ()
         if len(self._first) == len(self._pairs):
             return (first.decode("latin-1"),)
-        return tuple(value.decode("latin-1") for each, value in self._pairs if each == key)
+        return tuple(
+            value.decode("latin-1") for field_name, value in self._pairs if field_name == key
+        )
 
     def has_any(self, names: frozenset[bytes]) -> bool:
         """Return whether a field with one of these names was sent."""
@@ -120,7 +122,7 @@ class Request(msgspec.Struct, frozen=True):
         fields = self.headers.all("cookie")
         if len(fields) != 1 or len(fields[0]) > COOKIE_BYTES:
             return None
-        found = None
+        cookie_value = None
         pairs = fields[0].split(";", COOKIE_PAIRS)
         if len(pairs) > COOKIE_PAIRS:
             return None
@@ -128,10 +130,14 @@ class Request(msgspec.Struct, frozen=True):
             key, equals, value = pair.strip(" \t").partition("=")
             if key != name or not equals:
                 continue
-            if found is not None:
+            if cookie_value is not None:
                 return None
-            found = value
-        return found if found is not None and _COOKIE_VALUE.fullmatch(found) else None
+            cookie_value = value
+        return (
+            cookie_value
+            if cookie_value is not None and _COOKIE_VALUE.fullmatch(cookie_value)
+            else None
+        )
 
     @property
     def bearer_token(self) -> str:

@@ -56,8 +56,8 @@ class Health(Struct, frozen=True):
         return json_response({"status": "started"})
 
     async def _ready(self, request: Request) -> Response:
-        found = await self._look(request.at)
-        wrong = [f"{name}: {why}" for name, why in found.items() if why]
+        reasons = await self._look(request.at)
+        wrong = [f"{name}: {why}" for name, why in reasons.items() if why]
         if wrong:
             log.throttled("warning", "health.not_ready", "; ".join(wrong))
         well = not wrong
@@ -65,7 +65,7 @@ class Health(Struct, frozen=True):
             raise Refused(_NOT_READY)
         answer: dict[str, object] = {"status": "ready" if well else "not ready"}
         if self._trusts(request):
-            answer["checks"] = {name: why or "ok" for name, why in found.items()}
+            answer["checks"] = {name: why or "ok" for name, why in reasons.items()}
         return json_response(answer, 200 if well else 503)
 
     async def _look(self, now: Instant) -> Mapping[str, str]:

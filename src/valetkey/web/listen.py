@@ -81,8 +81,8 @@ class TlsListener:
     def close(self) -> None:
         """Stop accepting, and abort handshakes that are not complete."""
         self.accept_no_more()
-        for each in self._handshakes:
-            each.cancel()
+        for handshake in self._handshakes:
+            handshake.cancel()
 
     def _listen(self) -> None:
         self._loop.add_reader(self._sock, self._accept)
@@ -163,11 +163,11 @@ class TlsListener:
         finally:
             self._loop.remove_reader(accepted)
         # Bounded by the time for a handshake; at most one record is waited for.
-        while found := accepted.recv(_LONGEST_HELLO, socket.MSG_PEEK):
-            if len(found) >= min(_LONGEST_HELLO, 5 + int.from_bytes(found[3:5], "big")):
+        while hello := accepted.recv(_LONGEST_HELLO, socket.MSG_PEEK):
+            if len(hello) >= min(_LONGEST_HELLO, 5 + int.from_bytes(hello[3:5], "big")):
                 break
             await asyncio.sleep(_HELLO_AGAIN)
-        return found
+        return hello
 
 
 def _waiting(sock: socket.socket) -> Iterator[tuple[socket.socket, tuple[str, int]]]:
@@ -352,13 +352,13 @@ async def _renew(
 ) -> None:
     """Load a renewed certificate; an unusable one is logged and changes nothing."""
     files = (certificate, key)
-    known = _looks(files)
+    states = _looks(files)
     while True:
         await asyncio.sleep(_RENEWED_WITHIN)
         now = _looks(files)
-        if now == known or None in now:
+        if now == states or None in now:
             continue
-        known = now
+        states = now
         try:
             # Checked in another context first: a mismatched pair would be loaded by half.
             tls_context(certificate, key)
@@ -372,14 +372,14 @@ async def _renew(
 
 def _looks(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
     """Return what changes when a file is written or replaced; None for a missing file."""
-    found: list[tuple[int, int, int] | None] = []
+    states: list[tuple[int, int, int] | None] = []
     for file in files:
         try:
             stat = file.stat()
-            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            states.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
         except OSError:
-            found.append(None)
-    return found
+            states.append(None)
+    return states
 
 
 async def _stop(server: uvicorn.Server, stop: asyncio.Event) -> None:
@@ -466,8 +466,8 @@ class _Server(uvicorn.Server):
         self._plain.clear()
         for server in self.servers:
             server.close()
-        for each in self._listeners:
-            each.accept_no_more()
+        for listener in self._listeners:
+            listener.accept_no_more()
 
     def _accept_no_more(self) -> None:
         self._stop_listening()
@@ -502,8 +502,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting TLS connections, then shut down as uvicorn does."""
-        for each in self._listeners:
-            each.close()
+        for listener in self._listeners:
+            listener.close()
         await super().shutdown(sockets)
 
 

@@ -77,7 +77,7 @@ class _Output:
         if self._render is _json and not self._ecs:
             return _encoder.encode_lines(rows).decode()
         fields = [_fields(row) for row in rows]
-        return "".join(self.line("info", each) + "\n" for each in fields)
+        return "".join(self.line("info", row_fields) + "\n" for row_fields in fields)
 
     def write(self, text: str) -> None:
         # A full disk or a closed terminal must not end the server.
@@ -347,10 +347,10 @@ class RequestIds:
 
     def request_id(self, request: IncomingRequest) -> str:
         """Return the id of a request: that of a trusted proxy, or a new one."""
-        given = request.headers.raw(b"x-request-id")
+        sent_id = request.headers.raw(b"x-request-id")
         # Any other client could imitate other requests in the log.
-        if given and self._proxies.trusts(request.peer) and _GIVEN.fullmatch(given):
-            return given.decode("ascii")
+        if sent_id and self._proxies.trusts(request.peer) and _GIVEN.fullmatch(sent_id):
+            return sent_id.decode("ascii")
         return f"{self._process}{next(self._numbers):x}"
 
 

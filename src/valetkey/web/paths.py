@@ -30,9 +30,9 @@ class Paths(Generic[T]):
 
     def __init__(self, paths: Sequence[tuple[str, T]]) -> None:
         """Index the paths. Raises ValueError if two are equal."""
-        self.exact = {path: found for path, found in paths if "{" not in path}
-        patterns = sorted((each for each in paths if "{" in each[0]), key=lambda it: _rank(it[0]))
-        self._patterns = tuple((_pattern(path), found) for path, found in patterns)
+        self.exact = {path: value for path, value in paths if "{" not in path}
+        patterns = sorted((pair for pair in paths if "{" in pair[0]), key=lambda it: _rank(it[0]))
+        self._patterns = tuple((_pattern(path), value) for path, value in patterns)
         if len(self.exact) + len(self._patterns) != len(paths):
             raise ValueError("two routes have the same path")
         by_path = dict(paths)
@@ -47,9 +47,9 @@ class Paths(Generic[T]):
         if exact is not None:
             return exact, NO_ARGUMENTS
         folder, _, last = path.rpartition("/")
-        found = self._below.get(folder)
-        if found is not None and last:
-            return found[1], {found[0]: last}
+        pair = self._below.get(folder)
+        if pair is not None and last:
+            return pair[1], {pair[0]: last}
         for pattern, candidate in self._patterns:
             match = pattern.fullmatch(path)
             if match is not None:
@@ -81,7 +81,9 @@ def _folders(paths: tuple[str, ...]) -> Mapping[str, str]:
 def _rank(path: str) -> tuple[int, ...]:
     """Return what sorts a pattern: for each segment, 0 for text, 1 for any, 2 for any rest."""
     segments = path.split("/")
-    return tuple(2 if each.startswith("{+") else int(each.startswith("{")) for each in segments)
+    return tuple(
+        2 if segment.startswith("{+") else int(segment.startswith("{")) for segment in segments
+    )
 
 
 @lru_cache(maxsize=1_024)
@@ -140,8 +142,8 @@ class ServerAddress(Struct, frozen=True):
             return None
         if exists is not None:
             other = path[:-1] if path.endswith("/") else f"{path}/"
-            found = self.is_page(other) and exists(other)
-            return _redirect(308, "", other, request.query) if found else None
+            page_exists = self.is_page(other) and exists(other)
+            return _redirect(308, "", other, request.query) if page_exists else None
         if not self.is_page(path):
             return None
         host = (request.headers.raw(b"host") or b"").decode("latin-1").lower()

@@ -235,15 +235,17 @@ class RoutedApp:
             incoming.span = self._traces.begin(incoming)
         body, refusal = b"", None
         try:
-            found = self._judge(route, method, headers, incoming.peer, len(path) + len(query))
+            judged_route = self._judge(
+                route, method, headers, incoming.peer, len(path) + len(query)
+            )
             if method not in _WITHOUT_BODY or headers.has_any(_FRAMING):
-                limit = found.limit or _LARGER.get(found.body, 64 * KIB)
+                limit = judged_route.limit or _LARGER.get(judged_route.body, 64 * KIB)
                 if incoming.more:
                     body = await read_body(headers, incoming.receive, limit, self._room)
                     admitted = perf_counter()
                 else:
                     body = take_body(headers, incoming.whole(), limit, self._room)
-                body = _of_type(found.body, headers, body)
+                body = _of_type(judged_route.body, headers, body)
         except Refused as refused:
             refusal = refused.refusal
         except ClientDisconnected:
@@ -329,8 +331,8 @@ class RoutedApp:
             description = "the request target has more than 8 KiB"
             raise Refused.because(ErrorCode.URI_TOO_LONG, description, "http.target")
         host = headers.raw(b"host") or b""
-        known = host in self._hosts or host.lower() in self._hosts
-        if not known and (route is None or not route.any_host):
+        host_known = host in self._hosts or host.lower() in self._hosts
+        if not host_known and (route is None or not route.any_host):
             raise Refused(self._elsewhere.refusal(host))
         if self._hsts and headers.get("x-forwarded-proto") == "http" and self.proxies.trusts(peer):
             raise Refused(_CLEARTEXT)
@@ -413,8 +415,8 @@ def _with_implied(route: Route) -> Route:
 
 def _known(route: Route | None, request: Request) -> str:
     # A method that the route does not have is arbitrary text from the client.
-    known = route is not None and request.method in route.methods
-    return request.method if known else metrics.OTHER
+    method_known = route is not None and request.method in route.methods
+    return request.method if method_known else metrics.OTHER
 
 
 def _invalid(description: str, check: str) -> Refusal:
@@ -427,21 +429,21 @@ _NOT_FOUND = Refusal(ErrorCode.NOT_FOUND, "this page does not exist", NO_ROUTE)
 def _of_type(body_type: Body, headers: Headers, body: bytes) -> bytes:
     if not body or body_type is Body.NONE:
         return b""
-    given = headers.raw(b"content-type") or b""
-    if given != _USUAL_TYPE.get(body_type):
-        _check_type(body_type, given.decode("latin-1"))
+    content_type = headers.raw(b"content-type") or b""
+    if content_type != _USUAL_TYPE.get(body_type):
+        _check_type(body_type, content_type.decode("latin-1"))
     return body
 
 
-def _check_type(body: Body, given: str) -> None:
+def _check_type(body: Body, content_type: str) -> None:
     check = "http.content_type"
-    if body is Body.FORM and not _FORM_TYPE.fullmatch(given.strip(" \t")):
+    if body is Body.FORM and not _FORM_TYPE.fullmatch(content_type.strip(" \t")):
         # RFC 6749 does not use 415: a token request in the wrong format is an invalid request.
         raise Refused(
             _invalid("the body must be application/x-www-form-urlencoded in UTF-8", check)
         )
-    if body is Body.UPLOAD and not is_multipart(given):
+    if body is Body.UPLOAD and not is_multipart(content_type):
         raise Refused(_invalid("the body must be multipart/form-data", check))
-    if body is Body.JSON and not _JSON_TYPE.fullmatch(given.strip(" \t")):
+    if body is Body.JSON and not _JSON_TYPE.fullmatch(content_type.strip(" \t")):
         what = "the body must be application/json in UTF-8"
         raise Refused.because(ErrorCode.UNSUPPORTED_MEDIA_TYPE, what, check)

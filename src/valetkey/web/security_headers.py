@@ -66,23 +66,23 @@ def head(status: int, headers: Pairs, *, hsts: bool) -> bytes:
 
 def _head(status: int, headers: Pairs, hsts: bool) -> bytes:
     lines: list[str] = []
-    given: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     for name, value in headers:
         if not (value.isascii() and value.isprintable()):
             raise ValueError(f"the header {name} must be printable ASCII")
         lowered = name.lower()
         if lowered in _TEXT_NAMES:
-            given = (*given, lowered)
+            names = (*names, lowered)
             if not value:
                 continue
         lines.append(f"{lowered}: {value}\r\n")
-    return b"%b%b%b" % (STATUS_LINE[status], "".join(lines).encode("ascii"), _rest(given, hsts))
+    return b"%b%b%b" % (STATUS_LINE[status], "".join(lines).encode("ascii"), _rest(names, hsts))
 
 
 @lru_cache(maxsize=64)
-def _rest(given: tuple[str, ...], hsts: bool) -> bytes:
+def _rest(names: tuple[str, ...], hsts: bool) -> bytes:
     base = _SECURE if hsts else _BASE
-    return b"".join(b"%b: %b\r\n" % each for each in base if each[0].decode() not in given)
+    return b"".join(b"%b: %b\r\n" % pair for pair in base if pair[0].decode() not in names)
 
 
 def _hardened(headers: Pairs, hsts: bool) -> RawPairs:
@@ -92,12 +92,12 @@ def _hardened(headers: Pairs, hsts: bool) -> RawPairs:
             raise ValueError(f"the header {name} must be printable ASCII")
         own.append((name.lower().encode("ascii"), value.encode("ascii")))
     base = _SECURE if hsts else _BASE
-    given = [name for name, _ in own]
-    if _NAMES.isdisjoint(given):
+    names = [name for name, _ in own]
+    if _NAMES.isdisjoint(names):
         own.extend(base)
         return own
     kept = [pair for pair in own if pair[1] or pair[0] not in _NAMES]
-    kept.extend(pair for pair in base if pair[0] not in given)
+    kept.extend(pair for pair in base if pair[0] not in names)
     return kept
 
 

@@ -92,7 +92,7 @@ class AccessToken:
         if self.auth_time is not None:
             claims["auth_time"] = self.auth_time
         if self.bindings:
-            claims["cnf"] = {each.method: each.thumbprint for each in self.bindings}
+            claims["cnf"] = {binding.method: binding.thumbprint for binding in self.bindings}
         if self.actors:
             claims["act"] = act_of(self.actors)
         return claims

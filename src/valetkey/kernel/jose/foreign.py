@@ -120,8 +120,8 @@ class ForeignKeys:
         Keys may share a kid or have none. Refused if it is no key set.
         """
         listed = entries(document, MOST_PUBLISHED, LONGEST_OF_ISSUER)
-        found = (_read_key(entry) for entry in listed)
-        return ForeignKeys(tuple(key for key in found if key is not None))
+        keys = (_read_key(entry) for entry in listed)
+        return ForeignKeys(tuple(key for key in keys if key is not None))
 
     def for_token(self, header: jwt.Header) -> tuple[_Key, ...]:
         """Return the keys that may have signed a token with this header.

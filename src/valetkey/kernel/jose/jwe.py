@@ -185,9 +185,9 @@ def derive(agreed: bytes, enc: str, size: int, *, apu: bytes = b"", apv: bytes =
     Concat KDF with SHA-256 in one round (RFC 7518 section 4.6.2), `enc` being the AlgorithmID.
     """
     parts = (enc.encode("ascii"), apu, apv)
-    known = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    info = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     length = (8 * size).to_bytes(4, "big")
-    return sha256((1).to_bytes(4, "big") + agreed + known + length).digest()[:size]
+    return sha256((1).to_bytes(4, "big") + agreed + info + length).digest()[:size]
 
 
 def _parse(jwk: Mapping[str, object]) -> EncryptionKey:

@@ -394,8 +394,8 @@ class KeySet:
 
     def find(self, kid: str | None) -> PublicKey | None:
         """Return the key that a header names; without a kid, the only key of the set."""
-        found = self.named(kid)
-        return found[0] if found else None
+        keys = self.named(kid)
+        return keys[0] if keys else None
 
     def named(self, kid: str | None) -> tuple[PublicKey, ...]:
         """Return the keys that a header names, usually one; without a kid, the only one."""
@@ -414,8 +414,8 @@ class KeySet:
 
 def _registered(listed: Sequence[object]) -> Mapping[str, tuple[PublicKey, ...]]:
     """Return the usable keys of a set that a party sends; refused if it is unsafe or ambiguous."""
-    known = [members_of(entry) for entry in listed]
-    usable = [(jwk, key) for jwk in known if (key := _usable(jwk))]
+    jwks = [members_of(entry) for entry in listed]
+    usable = [(jwk, key) for jwk in jwks if (key := _usable(jwk))]
     if len(usable) > 1 and not all("kid" in jwk for jwk, _ in usable):
         raise refused("kid", "each of several keys needs a kid")
     keys = {key.kid: (key,) for _, key in usable}

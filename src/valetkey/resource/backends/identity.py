@@ -217,9 +217,9 @@ class IdentityRecords(Struct, frozen=True):
         for _ in range(_TRIES):
             before: Document | None = None
             if reads or read_only or preconditions != NO_PRECONDITIONS:
-                found = await self.find(visit, id)
-                preconditions.check(found.etag)
-                before = msgspec.json.decode(found.body, type=dict[str, object])
+                representation = await self.find(visit, id)
+                preconditions.check(representation.etag)
+                before = msgspec.json.decode(representation.body, type=dict[str, object])
                 check_read_only(read_only, before)
             try:
                 answer = await self._ask(visit, verb, id, changes(before or {}), before)
@@ -259,14 +259,14 @@ def _record(record: dict[str, object]) -> Representation:
     return Representation(_place(record).id, body, etag_of(body))
 
 
-def _order(place: ListPosition) -> tuple[int, str]:
-    return place.value if isinstance(place.value, int) else 0, place.id
+def _order(position: ListPosition) -> tuple[int, str]:
+    return position.value if isinstance(position.value, int) else 0, position.id
 
 
-def _is_behind(place: ListPosition, page_request: PageRequest) -> bool:
+def _is_behind(position: ListPosition, page_request: PageRequest) -> bool:
     if page_request.after is None:
         return True
-    here, there = _order(place), _order(page_request.after)
+    here, there = _order(position), _order(page_request.after)
     return here < there if page_request.descending else here > there
 
 

@@ -103,13 +103,13 @@ def read_page(
     filling, after = _Page(page_request), page_request.after
     while True:
         size = filling.wants
-        found = _batch(db, kind, owner, page_request, after, size)
-        for stored, place in found:
+        batch = _batch(db, kind, owner, page_request, after, size)
+        for stored, position in batch:
             if filling.is_full:
                 return filling.shown, after
-            after = place
+            after = position
             filling.take(stored)
-        if len(found) < size:
+        if len(batch) < size:
             return filling.shown, None
         if filling.examined >= EXAMINED:
             return filling.shown, after
@@ -135,14 +135,14 @@ def _read_both(
     filling = _Page(page_request)
     for _ in range(_ROUNDS):
         size, began = filling.wants, after
-        found = page(began, EXAMINED, size)
-        for stored, place in found:
+        batch = page(began, EXAMINED, size)
+        for stored, position in batch:
             if filling.is_full:
                 return filling.shown, after
-            after = place
+            after = position
             # Compared again: further filters, and the part of long texts beyond their first bytes.
             filling.take(stored)
-        if len(found) < size:
+        if len(batch) < size:
             return filling.shown, end(began, EXAMINED)
     return filling.shown, after
 
@@ -158,10 +158,10 @@ def _batch(
     if page_request.by == CREATED and not page_request.filters:
         own = Objects(db, kind.name, owner)
         if page_request.descending:
-            found = own.page_back(after or objects.LAST_CREATED, size)
+            batch = own.page_back(after or objects.LAST_CREATED, size)
         else:
-            found = own.page(after or objects.FIRST_CREATED, size)
-        return [(stored, ListPosition(stored.created_at, stored.id)) for stored in found]
+            batch = own.page(after or objects.FIRST_CREATED, size)
+        return [(stored, ListPosition(stored.created_at, stored.id)) for stored in batch]
     filtered, value = page_request.filters[0] if page_request.filters else ("", "")
     name = list_name(filtered, page_request.by)
     under = written(value) if filtered else ""
@@ -316,11 +316,11 @@ class LocalRecords(Struct, frozen=True):
         """Return the object. Raises Refused (404)."""
         # Taken before the read: a commit in the meantime changes the mark.
         mark = self.engine.mark()
-        known = self.recent.find(mark, visit.owner, id)
+        cached_record = self.recent.find(mark, visit.owner, id)
         if mark is not None:
-            metrics.CACHE.add("records", "miss" if known is None else "hit")
-        if known is not None:
-            return known
+            metrics.CACHE.add("records", "miss" if cached_record is None else "hit")
+        if cached_record is not None:
+            return cached_record
         row = await self.engine.row(ONE, id=id, kind=self.kind.name, owner=visit.owner)
         if row is None:
             raise Refused(NOT_FOUND)

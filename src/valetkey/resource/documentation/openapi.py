@@ -73,7 +73,7 @@ def in_path() -> Document:
 
 def in_query(sorts: Iterable[str], filters: Mapping[str, Document]) -> list[Document]:
     """Return the query parameters of a list."""
-    by = [*sorts, *(f"-{each}" for each in sorts)]
+    by = [*sorts, *(f"-{sort}" for sort in sorts)]
     limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
     cursor = {"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": LONGEST_CURSOR}
     return [
@@ -209,13 +209,13 @@ def document(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
 def _security_schemes(site: ApiIdentity, objects: Sequence[ResourceObject]) -> Document:
     def scopes(owner: OwnedBy) -> dict[str, str]:
         wide = {"read": "read all your data", "write": "change all your data"}
-        found = wide if owner is OwnedBy.USER else {}
+        descriptions = wide if owner is OwnedBy.USER else {}
         for kind in objects:
             if kind.owned_by is owner:
-                found[f"{kind.name}:read"] = kind.reads
+                descriptions[f"{kind.name}:read"] = kind.reads
                 if kind.writes:
-                    found[f"{kind.name}:write"] = kind.writes
-        return found
+                    descriptions[f"{kind.name}:write"] = kind.writes
+        return descriptions
 
     token = f"{site.auth_url}/oauth/token"
     return {
@@ -285,7 +285,7 @@ def _reading_post(action: Action) -> dict[str, object]:
     made["operationId"] = f"{action.name}_by_post"
     made["summary"] = f"{action.summary}, by POST without a body"
     made["parameters"] = []
-    answers = {status: each for status, each in _answers(action).items() if status != "304"}
+    answers = {status: answer for status, answer in _answers(action).items() if status != "304"}
     made["responses"] = {**answers, **_problems(action, 405)}
     return made
 

@@ -376,17 +376,17 @@ def _described(schema: Document) -> str:
 
 def _type(schema: Document) -> str:
     if choices := _several(schema, "enum"):
-        return "one of " + ", ".join(json.dumps(each) for each in choices)
+        return "one of " + ", ".join(json.dumps(choice) for choice in choices)
     if kinds := _several(schema, "type"):
-        return " or ".join(str(each) for each in kinds)
+        return " or ".join(str(kind) for kind in kinds)
     if several := _several(schema, "anyOf"):
-        return " or ".join(_type(cast("Document", each)) for each in several)
+        return " or ".join(_type(cast("Document", alternative)) for alternative in several)
     return str(schema.get("type") or "any value")
 
 
 def _several(schema: Document, keyword: str) -> Sequence[object]:
-    found = schema.get(keyword)
-    return cast("list[object]", found) if isinstance(found, list) else ()
+    value = schema.get(keyword)
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def _action(site: ApiIdentity, action: Action) -> Iterator[str]:

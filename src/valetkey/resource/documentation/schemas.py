@@ -101,7 +101,7 @@ def _published(value: object) -> object:
     if isinstance(value, dict):
         return published(cast("dict[str, object]", value))
     if isinstance(value, list):
-        return [_published(each) for each in cast("list[object]", value)]
+        return [_published(item) for item in cast("list[object]", value)]
     return value
 
 
@@ -119,14 +119,16 @@ def _partly(schema: Document) -> dict[str, object]:
     made = dict(schema)
     for several in ("anyOf", "allOf", "oneOf"):
         if isinstance(made.get(several), list):
-            made[several] = [_partly(each) for each in cast("list[Document]", made[several])]
+            made[several] = [
+                _partly(subschema) for subschema in cast("list[Document]", made[several])
+            ]
     if isinstance(made.get("properties"), dict):
         kept = made.pop("required", [])
         made["properties"] = {
-            name: _partly(each)
+            name: _partly(subschema)
             if isinstance(kept, list) and name in kept
-            else _or_null(_partly(each))
-            for name, each in properties(made).items()
+            else _or_null(_partly(subschema))
+            for name, subschema in properties(made).items()
         }
     if isinstance(made.get("additionalProperties"), dict):
         made["additionalProperties"] = _or_null(
@@ -189,7 +191,9 @@ def of_schema(schema: Document) -> object:
 def _of_type(schema: Document) -> object:
     kind = schema.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in cast("list[object]", kind) if each != "null"), None)
+        kind = next(
+            (type_name for type_name in cast("list[object]", kind) if type_name != "null"), None
+        )
     match kind:
         case "string":
             return _text(schema)
@@ -204,9 +208,9 @@ def _of_type(schema: Document) -> object:
             return [one] * max(1, least if isinstance(least, int) else 1)
         case "object":
             properties = cast("Mapping[str, Document]", schema.get("properties", {}))
-            made = {name: of_schema(each) for name, each in properties.items()}
+            made = {name: of_schema(subschema) for name, subschema in properties.items()}
             # A field without an example is omitted, as a caller may do.
-            return {name: each for name, each in made.items() if each is not None}
+            return {name: example for name, example in made.items() if example is not None}
         case _:
             return None
 
@@ -214,9 +218,9 @@ def _of_type(schema: Document) -> object:
 def _text(schema: Document) -> str | None:
     if "pattern" in schema:
         return None
-    known = _FORMATS.get(str(schema.get("format")))
-    if known is not None:
-        return known
+    example = _FORMATS.get(str(schema.get("format")))
+    if example is not None:
+        return example
     least, most = schema.get("minLength", 0), schema.get("maxLength", len(_LETTERS))
     length = max(least if isinstance(least, int) else 0, len(_LETTERS.strip()))
     text = (_LETTERS * (length // len(_LETTERS) + 1))[:length]

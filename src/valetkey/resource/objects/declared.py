@@ -27,7 +27,7 @@ from valetkey.web.body import read_json
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
 _SENTENCE = re.compile(r"[a-z][^\x00-\x1f\x7f<>]{2,98}[^\s.!]")
 _MOST_LISTS = 24
-_TAKEN = frozenset(("read", "write", *(each.name for each in OBJECTS)))
+_TAKEN = frozenset(("read", "write", *(kind.name for kind in OBJECTS)))
 
 
 class InvalidDeclaration(Exception):
@@ -237,9 +237,9 @@ def _block(value: object) -> Block:
     try:
         return msgspec.convert(value, type=Block)
     except msgspec.ValidationError as error:
-        known = ", ".join(field.name for field in msgspec.structs.fields(Block))
+        names = ", ".join(field.name for field in msgspec.structs.fields(Block))
         reason = str(error).replace("`", "").replace(" - at $", " at ")
-        raise InvalidDeclaration(f"{BLOCK}: {reason}", f"it may have: {known}") from None
+        raise InvalidDeclaration(f"{BLOCK}: {reason}", f"it may have: {names}") from None
 
 
 SETTING = "resource.objects"
@@ -259,10 +259,10 @@ def objects_of(settings: Settings) -> tuple[ResourceObject, ...]:
 
     Raises OperatorErrors with every file that is invalid.
     """
-    found, problems = read_directory(settings)
+    objects, problems = read_directory(settings)
     if problems:
         raise OperatorErrors(f"the directory {SETTING}", problems)
-    return (*OBJECTS, *found)
+    return (*OBJECTS, *objects)
 
 
 def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequence[Problem]]:
@@ -279,20 +279,20 @@ def read_directory(settings: Settings) -> tuple[Sequence[ResourceObject], Sequen
         )
     if len(files) > MOST:
         return (), (Problem(SETTING, f"{folder} has {len(files)} files", f"{MOST} are allowed"),)
-    found: dict[str, ResourceObject] = {}
+    objects: dict[str, ResourceObject] = {}
     problems: list[Problem] = []
     for file in files:
         try:
-            each = _read(file)
-            if each.name in found:
+            kind = _read(file)
+            if kind.name in objects:
                 raise InvalidDeclaration(
-                    f"another file declares {each.name} too", "keep one of them"
+                    f"another file declares {kind.name} too", "keep one of them"
                 )
-            found[each.name] = each
+            objects[kind.name] = kind
         except (OSError, InvalidDeclaration) as reason:
             right = reason.right if isinstance(reason, InvalidDeclaration) else "make it readable"
             problems.append(Problem(SETTING, f"{file}: {_describe(reason)}", right))
-    return tuple(found.values()), problems
+    return tuple(objects.values()), problems
 
 
 def _counts(file: Path) -> bool:

@@ -55,9 +55,9 @@ class Account:
 
 def _shown(kind: object) -> dict[str, object]:
     """Return the schema of a text as it is shown, with the examples that its field declares."""
-    for each in getattr(kind, "__metadata__", ()):
-        if isinstance(each, Meta) and each.examples:
-            return {"type": "string", "examples": list(each.examples)}
+    for annotation in getattr(kind, "__metadata__", ()):
+        if isinstance(annotation, Meta) and annotation.examples:
+            return {"type": "string", "examples": list(annotation.examples)}
     return {"type": "string"}
 
 

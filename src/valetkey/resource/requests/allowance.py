@@ -49,12 +49,12 @@ class LocalCounters:
 
     def change(self, caller: str, step: Step) -> int:
         """See `CallerCounters.change`."""
-        known = self._numbers.get(caller, 0)
-        self._numbers[caller] = step(known)
+        number = self._numbers.get(caller, 0)
+        self._numbers[caller] = step(number)
         self._numbers.move_to_end(caller)
         if len(self._numbers) > CALLERS:
             self._numbers.popitem(last=False)
-        return known
+        return number
 
 
 class SharedCounters:
@@ -93,13 +93,13 @@ class SharedCounters:
         places = range(first, first + _BUCKET * _SLOT.size, _SLOT.size)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         try:
-            slots = {place: _SLOT.unpack_from(self._memory, place) for place in places}
-            mine = [place for place, (whose, _) in slots.items() if whose == name]
+            slots = {offset: _SLOT.unpack_from(self._memory, offset) for offset in places}
+            mine = [offset for offset, (whose, _) in slots.items() if whose == name]
             # A new caller replaces the one with the smallest number.
-            place = mine[0] if mine else min(places, key=lambda each: slots[each][1])
-            known = slots[place][1] if mine else 0
-            _SLOT.pack_into(self._memory, place, name, step(known))
-            return int(known)
+            slot_offset = mine[0] if mine else min(places, key=lambda offset: slots[offset][1])
+            number = slots[slot_offset][1] if mine else 0
+            _SLOT.pack_into(self._memory, slot_offset, name, step(number))
+            return int(number)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
@@ -157,8 +157,8 @@ class Allowances:
         """Count one request; return what is left, or the wait."""
         scaled = now * self._quota
 
-        def spend(known: int) -> int:
-            full_at = max(known, scaled)
+        def spend(old_full_at: int) -> int:
+            full_at = max(old_full_at, scaled)
             return full_at if self._missing(full_at - scaled) >= self._quota else full_at + WINDOW
 
         full_at = max(self._full_at.change(caller, spend), scaled)

@@ -133,7 +133,7 @@ def _sort(text: str | None, kind: ResourceObject) -> tuple[str, bool]:
 
 def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
     # In the order of declaration: one list for every order of the query's parameters.
-    found: list[tuple[str, Value]] = []
+    filters: list[tuple[str, Value]] = []
     for name in kind.filter:
         text = form.get(name)
         if text is None:
@@ -145,8 +145,8 @@ def _filters(form: Form, kind: ResourceObject) -> tuple[tuple[str, Value], ...]:
         # A value that no object can have is a mistake, not an empty list.
         if fault := kind.fields.fault(name, value):
             raise _refused(f"{name}: {fault}", "query.filter")
-        found.append((name, value))
-    return tuple(found)
+        filters.append((name, value))
+    return tuple(filters)
 
 
 def _text(value: Value) -> str:

@@ -120,10 +120,10 @@ def read_json_patch(value: object) -> JsonPatch:
 
 
 class _Malformed(Exception):
-    def __init__(self, detail: str, *place: str) -> None:
+    def __init__(self, detail: str, *path: str) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.place = place
+        self.place = path
 
 
 _WITH_VALUE = frozenset(("add", "replace", "test"))
@@ -220,11 +220,11 @@ def _put(document: object, path: Sequence[str], value: object, *, replaces: bool
         cast("dict[str, object]", parent)[last] = value
     elif isinstance(parent, list):
         items = cast("list[object]", parent)
-        place = len(items) if last == "-" and not replaces else _index(last, len(items))
+        index = len(items) if last == "-" and not replaces else _index(last, len(items))
         if replaces:
-            items[place] = value
+            items[index] = value
         else:
-            items.insert(place, value)
+            items.insert(index, value)
     else:
         raise _Failed("a value that has no members is there")
     return document
@@ -281,7 +281,7 @@ def _depth(value: object) -> int:
         deepest = max(deepest, level)
         if level > _DEPTH:
             break
-        waiting += [(each, level + 1) for each in below if isinstance(each, dict | list)]
+        waiting += [(child, level + 1) for child in below if isinstance(child, dict | list)]
     return deepest
 
 

@@ -139,7 +139,7 @@ class Events(Struct, frozen=True):
 
     def newest(self, limit: int, object: str = "") -> Sequence[EventRecord]:
         """Return the last `limit` events in time order."""
-        found = _RECORDS.all(
+        records = _RECORDS.all(
             self.db,
             "SELECT * FROM events WHERE (:every = 1 OR object = :object) ORDER BY at DESC,"
             " object_id DESC, version DESC LIMIT :limit",
@@ -147,7 +147,7 @@ class Events(Struct, frozen=True):
             object=object,
             limit=limit,
         )
-        return found[::-1]
+        return records[::-1]
 
     def find(self, object_id: str, version: int) -> EventRecord | None:
         """Return the event that made this version; scans all events."""
@@ -183,10 +183,10 @@ class Revocations(Struct, frozen=True):
 
     def read(self, now: Instant) -> Page:
         """Return all of them, and the position."""
-        known = _REVOCATIONS.all(
+        revocations = _REVOCATIONS.all(
             self.db, "SELECT * FROM revocations WHERE expires_at > :now", now=now
         )
-        return Page(StoredValues(self.db).find(_CURSOR), tuple(known))
+        return Page(StoredValues(self.db).find(_CURSOR), tuple(revocations))
 
     def save(self, page: Page) -> None:
         """Store one page of the feed; entries may repeat."""

@@ -339,7 +339,7 @@ class Lists(Struct, frozen=True):
 
     def insert(self, id: str, entries: frozenset[Entry]) -> None:
         """Enter an object."""
-        for entry in sorted(entries, key=lambda each: each.list):
+        for entry in sorted(entries, key=lambda list_entry: list_entry.list):
             self.db.send(
                 "INSERT INTO list_entries (owner, kind, list, value, place, id)"
                 " VALUES (:owner, :kind, :list, :value, :place, :id)"
@@ -465,14 +465,14 @@ class Intersection(Struct, frozen=True):
         )
         return None if row is None else ListPosition(*row)
 
-    def _where(self, place: ListPosition) -> dict[str, object]:
+    def _where(self, position: ListPosition) -> dict[str, object]:
         return {
             "owner": self.owner,
             "kind": self.kind,
             "list": self.lists[0],
             "value": self.values[0],
-            "place": place.value,
-            "id": place.id,
+            "place": position.value,
+            "id": position.id,
         }
 
 
@@ -492,18 +492,18 @@ def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], s
     """Enter a batch of objects after the id `after`; return the last id, None at the end."""
 
     def enter_batch(db: Connection) -> str | None:
-        found = _OWNED.all(
+        batch = _OWNED.all(
             db,
             "SELECT * FROM objects WHERE kind = :kind AND id > :id ORDER BY id LIMIT :limit",
             kind=kind,
             id=after,
             limit=_BATCH,
         )
-        for stored, owner in found:
+        for stored, owner in batch:
             lists = Lists(db, kind, owner)
             lists.drop(stored.id)
             lists.insert(stored.id, orders.entries(stored))
-        return found[-1][0].id if len(found) == _BATCH else None
+        return batch[-1][0].id if len(batch) == _BATCH else None
 
     return enter_batch
 

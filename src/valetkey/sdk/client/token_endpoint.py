@@ -266,8 +266,8 @@ def _parameters(target: str) -> Mapping[str, str] | None:
         pairs = parse_qsl(parts.query, errors="strict", max_num_fields=_MOST)
     except ValueError:
         return None
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else None
+    parameters = dict(pairs)
+    return parameters if len(parameters) == len(pairs) else None
 
 
 WAIT = 300.0

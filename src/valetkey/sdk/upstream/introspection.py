@@ -102,7 +102,7 @@ class _IntrospectionResponse:
 
 _OWN = frozenset(
     (
-        *(each.name for each in fields(_IntrospectionResponse)),
+        *(field.name for field in fields(_IntrospectionResponse)),
         "nbf",
         "token_type",
         "username",
@@ -158,10 +158,10 @@ class Introspection:
     async def introspect(self, token: str, now: Instant) -> Caller | Refusal:
         """Return the caller or a refusal; `UNANSWERED` if the issuer is unreachable."""
         print_ = sha256(token.encode("utf-8", "surrogatepass")).digest()
-        known = self._answers.get(print_)
+        cached_answer = self._answers.get(print_)
         # After the clock was set back, a response must not be cached for longer.
-        if known is not None and now < known.until <= later(now, self._remembered):
-            return known.answer
+        if cached_answer is not None and now < cached_answer.until <= later(now, self._remembered):
+            return cached_answer.answer
         if now < self._rest_until <= later(now, _REST):
             return UNANSWERED
         request = self._requests.get(print_)

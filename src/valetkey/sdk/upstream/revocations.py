@@ -130,7 +130,9 @@ class Revocations:
         """Return whether the caller's token, grant, client or user, or everything is revoked."""
         if caller.token_id in self._tokens or caller.grant_id in self._grants:
             return True
-        if self._all and any(caller.issued_at <= each.revoked_at for each in self._all.values()):
+        if self._all and any(
+            caller.issued_at <= revocation.revoked_at for revocation in self._all.values()
+        ):
             return True
         ended = self._clients.get(caller.client_id) if self._clients else None
         # Tokens that the client got after it was enabled again are valid.
@@ -236,11 +238,11 @@ class Revocations:
         """Store the entries; return those that are new."""
         news: list[Revocation] = []
         for revocation in revocations:
-            known = self._entries(revocation.kind)
+            entries = self._entries(revocation.kind)
             # A client may be disabled twice; the later revocation covers more tokens, for longer.
-            before = known.get(revocation.id)
+            before = entries.get(revocation.id)
             if before is None or before.revoked_at < revocation.revoked_at:
-                known[revocation.id] = revocation
+                entries[revocation.id] = revocation
                 news.append(revocation)
         return news
 
@@ -262,6 +264,6 @@ class Revocations:
             return
         self._pruned_at = now
         every = (self._grants, self._tokens, self._clients, self._users, self._all)
-        for known in every:
-            for expired in [key for key, entry in known.items() if entry.expires_at <= now]:
-                del known[expired]
+        for entries in every:
+            for expired in [key for key, entry in entries.items() if entry.expires_at <= now]:
+                del entries[expired]

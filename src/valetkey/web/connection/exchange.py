@@ -251,5 +251,5 @@ class ResponseFormatter:
 
     def _renewed(self) -> bytes:
         self._pairs = self._state.default_headers
-        self._line = b"".join(b"%b: %b\r\n" % each for each in self._pairs)
+        self._line = b"".join(b"%b: %b\r\n" % pair for pair in self._pairs)
         return self._line

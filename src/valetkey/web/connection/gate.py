@@ -138,7 +138,7 @@ class Gate:
         # One timer for all connections: arming and cancelling one for each request would cost more
         # than checking every connection twice a second.
         now = loop.time()
-        for connection in [each for each in self._open if each.deadline <= now]:
+        for connection in [candidate for candidate in self._open if candidate.deadline <= now]:
             connection.expire()
         self._timer = loop.call_later(self._pause, self._sweep, loop) if self._open else None
 
