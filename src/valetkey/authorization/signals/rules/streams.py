@@ -128,8 +128,8 @@ class StreamChanges(Struct, frozen=True):
             text = FilledText(translatable("there are %(most)s streams already"), most=MOST_STREAMS)
             raise _conflict(text, "most")
         if sum(other.client_id == client.id for other in streams) >= MOST_STREAMS_OF_CLIENT:
-            text = translatable("this client has %(most)s streams already")
-            raise _conflict(FilledText(text, most=MOST_STREAMS_OF_CLIENT), "most")
+            template = translatable("this client has %(most)s streams already")
+            raise _conflict(FilledText(template, most=MOST_STREAMS_OF_CLIENT), "most")
         SignalStreams.of(tx).add(stream)
         tx.events.add(SignalStreamCreated(stream.id, client.id, stream.delivered), now)
         if legacy:
