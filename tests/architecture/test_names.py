@@ -1,4 +1,4 @@
-"""Names: each public class of the core has one that no other class there has."""
+"""Names: a public class of the core has one of its own, a variable the noun of what it holds."""
 
 import ast
 from collections import defaultdict
@@ -19,3 +19,19 @@ def test_public_classes_of_the_core_have_unique_names() -> None:
                     modules[node.name].append(source.inside)
     assert len(modules) > 1_000
     assert not {name: found for name, found in modules.items() if len(found) > 1}
+
+
+_VAGUE = {"asked", "each", "found", "given", "known", "place", "said", "told", "wanted"}
+
+
+def test_variables_are_called_what_they_hold() -> None:
+    vague = [
+        f"{source.inside}:{node.lineno} {name}"
+        for source in sources()
+        for function in ast.walk(source.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name | ast.arg)
+        if (name := node.id if isinstance(node, ast.Name) else node.arg) in _VAGUE
+    ]
+    assert not vague

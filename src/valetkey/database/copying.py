@@ -63,7 +63,7 @@ class CopiedColumn(Struct, frozen=True):
     table: str
     name: str
     type: str
-    place: int
+    key_position: int
 
 
 def tables_of(
@@ -98,7 +98,8 @@ def _table(name: str, columns: Sequence[CopiedColumn]) -> CopiedTable:
     # By name: a column that a migration added may stand elsewhere on another engine.
     named = sorted(columns, key=lambda column: column.name)
     key = sorted(
-        (column for column in columns if column.place >= 0), key=lambda column: column.place
+        (column for column in columns if column.key_position >= 0),
+        key=lambda column: column.key_position,
     )
     if not key:
         raise OperatorError(f"table {name} has no primary key and cannot be copied")

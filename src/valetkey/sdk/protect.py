@@ -144,13 +144,13 @@ class Protection:
         """
         self.challenge = Challenge(realm or audience, resource_metadata)
         self._fetch = Fetcher(tls) if http is None else http
-        self._keys = KeySource(issuer.keys, self._fetch, known=memory.keys, keep=memory.keep_keys)
+        self._keys = KeySource(issuer.keys, self._fetch, cached=memory.keys, keep=memory.keep_keys)
         self._revocations = (
             Revocations(
                 issuer.revocations,
                 self._fetch,
                 credential,
-                known=memory.revocations,
+                cached=memory.revocations,
                 keep=memory.keep_revocations,
             )
             if credential is not None and issuer.revocations

@@ -44,7 +44,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(engine: Engine) -> No
         seen, after = list[tuple[str, int]](), FIRST
         while page := await engine.read(partial(_page, after)):
             seen += [(event.object_id, event.version) for event in page]
-            after = page[-1].place
+            after = page[-1].position
         assert seen == [
             *((f"x_{n:02}", 1) for n in range(12)),
             *(("x_11", v) for v in range(2, 12)),

@@ -133,7 +133,7 @@ def test_what_the_stream_told_is_kept_with_its_cursor(servers: Servers) -> None:
             assert "at_kept" in [entry.id for page in kept for entry in page.revocations]
             assert kept[-1].cursor
             async with Fetcher() as fetch:
-                again = Revocations("http://127.0.0.1:1/", fetch, CREDENTIAL, known=kept[-1])
+                again = Revocations("http://127.0.0.1:1/", fetch, CREDENTIAL, cached=kept[-1])
                 now = servers.clock.now()
                 caller = Caller("1", "printer", Scope(), "at_kept", None, now, Instant(now + 9))
                 assert again.covers(caller)

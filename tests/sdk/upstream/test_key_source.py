@@ -22,7 +22,7 @@ async def _source(known: bytes = b"") -> AsyncGenerator[tuple[KeySource, Issuer,
         kept.append(document)
 
     async with Issuer(Clock()).running() as issuer, Fetcher() as fetch:
-        yield KeySource(issuer.url + JWKS, fetch, known=known, keep=keep), issuer, kept
+        yield KeySource(issuer.url + JWKS, fetch, cached=known, keep=keep), issuer, kept
 
 
 def test_all_who_wait_share_one_question() -> None:

@@ -82,7 +82,7 @@ def test_a_restart_goes_on_where_it_stopped() -> None:
             issuer.revoke("grant", "gr_1")
             await revocations.poll(issuer.clock.now())
             async with Fetcher() as fetch:
-                again = Revocations(issuer.url + FEED, fetch, CREDENTIAL, known=kept[-1])
+                again = Revocations(issuer.url + FEED, fetch, CREDENTIAL, cached=kept[-1])
                 assert again.covers(_caller())
 
     asyncio.run(story())
@@ -109,7 +109,7 @@ def test_what_expired_is_forgotten() -> None:
     async def story() -> None:
         known = Page("", (Revocation(Kind.GRANT, "gr_1", Instant(1), Instant(2_000)),))
         async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
-            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, known=known)
+            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, cached=known)
             assert revocations.covers(_caller())
             issuer.clock.at = 2_000
             await revocations.poll(issuer.clock.now())
@@ -179,7 +179,7 @@ def test_a_feed_that_began_anew_is_read_from_its_start() -> None:
     async def story() -> None:
         feed = _Feed(Answer(400, b"{}"), Answer(200, b'{"cursor":"7","revocations":[]}'))
         known = Page("99", ())
-        revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL, known=known)
+        revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL, cached=known)
         assert not await revocations.poll(Instant(1))
         assert await revocations.poll(Instant(2))
         assert feed.asked == ["99", ""]

@@ -21,7 +21,7 @@ def test_known_keys_need_no_network() -> None:
     async def story() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:
-            keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
+            keys = KeySource("http://127.0.0.1:1/", fetch, cached=issuer.keys.document())
             verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             token = issuer.token("read")
             first = await verifier.verify(token, issuer.clock.now())
@@ -50,7 +50,7 @@ def test_no_text_is_a_fault() -> None:
     async def story() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:
-            keys = KeySource("http://127.0.0.1:1/", fetch, known=issuer.keys.document())
+            keys = KeySource("http://127.0.0.1:1/", fetch, cached=issuer.keys.document())
             verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             for text in ("", ".", "..", "a.b.c", "vk_at_", "\x00", "\ud800", "e30.e30.e30", "é"):
                 verdict = await verifier.verify(text, issuer.clock.now())
@@ -67,7 +67,7 @@ def test_every_algorithm_that_an_api_may_choose_is_verified(algorithm: Algorithm
         issuer = Issuer(Clock(), key=key, port=1)
         known = KeySet.of(key.public, other.public).document()
         async with Fetcher() as fetch:
-            keys = KeySource("http://127.0.0.1:1/", fetch, known=known)
+            keys = KeySource("http://127.0.0.1:1/", fetch, cached=known)
             verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             draft = replace(issuer.draft("read"), claims={"roles": ["editor"], "team": "blue"})
             caller = await verifier.verify(draft.sign(key), issuer.clock.now())

@@ -99,7 +99,7 @@ class _Counts(Struct):
         hour = at // _HOUR % _HOURS
         self.counts[EVERY_CLIENT_BY_HOUR, day_of(at), f"{hour:02}.{kind}"] += 1
 
-    def note(self, client_id: str, what: str, at: Instant) -> None:
+    def keep_latest(self, client_id: str, what: str, at: Instant) -> None:
         self.latest[client_id, what] = at
 
 
@@ -196,16 +196,16 @@ def _count_of_client(tally: _Counts, event: EventRecord, client_id: str, day: in
     data = msgspec.json.decode(event.data, type=_EventData)
     if event.name == CodeIssued.name:
         if data.pkce is not None:
-            tally.note(client_id, PKCE_USED if data.pkce else PKCE_MISSING, event.at)
+            tally.keep_latest(client_id, PKCE_USED if data.pkce else PKCE_MISSING, event.at)
         return
     grant_type = data.grant_type if issued else _ISSUED[event.name]
     tally.add(client_id, day, _TOKENS + grant_type)
     tally.add_by_hour(event.at, TOKENS)
     if data.audience:
         tally.add(client_id, day, _APIS + data.audience)
-    tally.note(client_id, grant_used(grant_type), event.at)
+    tally.keep_latest(client_id, grant_used(grant_type), event.at)
     for name in data.scope.split():
-        tally.note(client_id, scope_used(name), event.at)
+        tally.keep_latest(client_id, scope_used(name), event.at)
     if event.uid is not None:
         tally.people[day, client_id, event.uid] = None
         tally.people[day, EVERY_CLIENT, event.uid] = None

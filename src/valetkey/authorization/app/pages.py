@@ -272,12 +272,12 @@ def admin_pages(
 ) -> tuple[AnyPage, ...]:
     """Return the pages of the console, in the order of the navigation."""
     services, store = foundation.services, foundation.store
-    links = [link for provider in FEATURES for link in provider.links]
+    links = [link for feature in FEATURES for link in feature.links]
     ids = NewIds(foundation.keyring, foundation.runtime.random)
     pages: list[AnyPage] = [
         *ConsoleOverview(store, inspector, services.kinds).pages(),
         *UserListPages(
-            store, [link for provider in FEATURES for link in provider.users_links]
+            store, [link for feature in FEATURES for link in feature.users_links]
         ).pages(),
         *UserForms(services).pages(),
         *ApiRoleForms(services).pages(),
@@ -311,7 +311,7 @@ def admin_pages(
             ends = (_end_of(pages, path) for path in above)
             index = next((end for end in ends if end), len(pages))
             pages[index:index] = mine
-    kinds = tuple(kind for provider in FEATURES for kind in provider.search_kinds(services))
+    kinds = tuple(kind for feature in FEATURES for kind in feature.search_kinds(services))
     return (*pages, *ConsoleSearch(services, kinds, Menu(pages).navigation().menu).pages())
 
 

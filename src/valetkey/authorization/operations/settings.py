@@ -311,7 +311,10 @@ def read_registration(tx: Transaction, call: Call) -> RegistrationShown:
 def list_invitations(tx: Transaction, call: Call) -> Invitations:
     """List the registration tokens that can still be used."""
     return Invitations(
-        [_shown_invitation(invitation) for invitation in tokens.live(tx, call.actor, call.now)]
+        [
+            _shown_invitation(invitation)
+            for invitation in tokens.live_invitations(tx, call.actor, call.now)
+        ]
     )
 
 

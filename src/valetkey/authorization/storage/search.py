@@ -69,7 +69,7 @@ class ClientLine(Struct, frozen=True):
     """
 
     @property
-    def place(self) -> TimeCursor:
+    def position(self) -> TimeCursor:
         """Return the position after this client."""
         return TimeCursor(self.created_at, self.id)
 
@@ -134,7 +134,7 @@ class ClientSearch(Struct, frozen=True):
                 if len(lines) == limit:
                     return ClientSearchResult(lines, last)
                 lines.append(line)
-            last = line.place
+            last = line.position
         return ClientSearchResult(lines, None)
 
     def named(self, text: str, limit: int) -> Sequence[ClientLine]:
@@ -216,7 +216,7 @@ class ClientSearch(Struct, frozen=True):
             yield from lines
             if len(lines) < _BATCH:
                 return
-            start = lines[-1].place
+            start = lines[-1].position
 
     def _newest(self, before: TimeCursor) -> Sequence[ClientLine]:
         return _LINES.all(

@@ -361,7 +361,7 @@ class SigningKeyRing:
 
     def _seal(self, key: SigningKey) -> "_Draft":
         return _Draft(
-            key, self._sealer.seal(key.private_jwk().encode(), place(key.kid), self._random)
+            key, self._sealer.seal(key.private_jwk().encode(), binding(key.kid), self._random)
         )
 
     def _open(self, record: SigningKeyRecord) -> SigningKey:
@@ -377,7 +377,7 @@ class SigningKeyRing:
             self._open(record)
 
     def _unseal(self, record: SigningKeyRecord) -> bytes:
-        plain = self._sealer.open(record.sealed, place(record.kid))
+        plain = self._sealer.open(record.sealed, binding(record.kid))
         if plain is None:
             raise NoSigningKey("the keyring does not open the signing keys of this database")
         return plain
@@ -388,7 +388,7 @@ class _Draft(Struct, frozen=True):
     sealed: str
 
 
-def place(kid: str) -> str:
+def binding(kid: str) -> str:
     """Return the binding of a sealed private key to its row: it cannot be decrypted in another."""
     return f"signing_keys.sealed:{kid}"
 

@@ -177,7 +177,7 @@ class Area(Struct, Generic[R], frozen=True):
         address = self.path if head is None else head.path(self.path)
         return f"{address}/{quote(webhook_id, safe='')}" if webhook_id else address
 
-    def found(self, tx: Transaction, request: R) -> Webhook:
+    def webhook_in_path(self, tx: Transaction, request: R) -> Webhook:
         """Return the webhook in the path. Raises Refused (not found), also for another owner's."""
         actor, text = self.actor(request), request.arguments["webhook_id"]
         require_access(tx, actor, changes=False)
@@ -425,7 +425,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         def read_state(
             tx: Transaction,
         ) -> tuple[Webhook, int, Sequence[WebhookAttempt], RecentEvents | None]:
-            webhook = area.found(tx, request)
+            webhook = area.webhook_in_path(tx, request)
             about = f"webhook:{webhook.id}"
             return (
                 webhook,
@@ -524,7 +524,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         return SeeOther(f"{self.area.at(request, webhook.id)}?done={confirmed.button.slug}")
 
     async def _find(self, request: R) -> Webhook:
-        return await self.services.store.read(lambda tx: self.area.found(tx, request))
+        return await self.services.store.read(lambda tx: self.area.webhook_in_path(tx, request))
 
     def _url(self, request: R, webhook: Webhook) -> str:
         return webhook.url if self.area.may(request) else masked(webhook.url)

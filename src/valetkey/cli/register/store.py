@@ -35,7 +35,7 @@ from valetkey.authorization.model.user import Group, User
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.authorization.storage.transaction import ActorStore, Transaction
 from valetkey.authorization.tokens.client_keys import secret_context
-from valetkey.authorization.tokens.signing_keys import place
+from valetkey.authorization.tokens.signing_keys import binding
 from valetkey.cli import say
 from valetkey.cli.say import Exit
 from valetkey.config.installation import connect_to, open_known, open_tested, require_file
@@ -361,7 +361,7 @@ async def rotate_sealing_key(opened: OpenedStore) -> int:
 
     def reseal_all(tx: Transaction) -> None:
         for record in tx.signing_keys.all(opened.now):
-            sealed = reseal(record.sealed, place(record.kid), f"signing key {record.kid}")
+            sealed = reseal(record.sealed, binding(record.kid), f"signing key {record.kid}")
             tx.signing_keys.reseal(record.kid, record.sealed, sealed)
         for name, before in tx.clients.sealed_secrets():
             sealed = reseal(before, secret_context(name), f"client secret {name}")

@@ -58,7 +58,7 @@ _Placed = Sequence[tuple[Stored, ListPosition]]
 class _Page(Struct):
     """A page being filled, and the number of objects read for it."""
 
-    asked: PageRequest
+    request: PageRequest
     shown: list[Stored] = field(default_factory=list[Stored])
     examined: int = 0
     read: int = 0
@@ -68,14 +68,14 @@ class _Page(Struct):
     def is_full(self) -> bool:
         """Return whether the page is full."""
         return (
-            len(self.shown) == self.asked.limit or self.held >= LARGEST or self.read >= _MOST_READ
+            len(self.shown) == self.request.limit or self.held >= LARGEST or self.read >= _MOST_READ
         )
 
     @property
     def wants(self) -> int:
         """Return how many objects to read at once, to stay near the page's limit of bytes."""
         # One more than needed shows whether there is another page.
-        number = self.asked.limit - len(self.shown) + 1
+        number = self.request.limit - len(self.shown) + 1
         if not self.examined:
             return min(number, _FIRST)
         return min(number, max(_FIRST, LARGEST * self.examined // max(self.read, 1)))
@@ -84,7 +84,7 @@ class _Page(Struct):
         """Add the object to the page if it matches the filters."""
         self.examined += 1
         self.read += len(stored.document)
-        if _fits(stored, self.asked):
+        if _fits(stored, self.request):
             self.shown.append(stored)
             self.held += len(stored.document)
 

@@ -91,7 +91,7 @@ class EventRecord(Struct, frozen=True):
         return f"client {self.client_id}" if self.uid is None else f"user {self.uid}"
 
     @property
-    def place(self) -> ListPosition:
+    def position(self) -> ListPosition:
         """Return its position."""
         return self.at, self.object_id, self.version
 

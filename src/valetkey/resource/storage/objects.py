@@ -508,13 +508,13 @@ def _entering(kind: str, orders: Orders, after: str) -> Callable[[Connection], s
     return enter_batch
 
 
-def _placed(stored: Stored, place: str) -> tuple[Stored, ListPosition]:
-    return stored, ListPosition(place, stored.id)
+def _placed(stored: Stored, value: str) -> tuple[Stored, ListPosition]:
+    return stored, ListPosition(value, stored.id)
 
 
 def _owned(stored: Stored, owner: Owner) -> tuple[Stored, Owner]:
     return stored, owner
 
 
-_PLACED = Record(_placed, stored=STORED, place=Column(sql="e.place"))
+_PLACED = Record(_placed, stored=STORED, value=Column(sql="e.place"))
 _OWNED = Record(_owned, "objects", stored=STORED)

@@ -154,9 +154,9 @@ class KeySource:
     """The keys of one issuer. `keys` stays one object until the set changes."""
 
     def __init__(
-        self, url: str, fetch: HttpClient, *, known: bytes = b"", keep: Keep | None = None
+        self, url: str, fetch: HttpClient, *, cached: bytes = b"", keep: Keep | None = None
     ) -> None:
-        """Fetch from `url`; start with the document that was `known` before."""
+        """Fetch from `url`; start with the document that was `cached` before."""
         self._url = url
         self._fetch = fetch
         self._keep = keep
@@ -166,7 +166,7 @@ class KeySource:
         self._heard_at = Instant(0)
         self._had_new_keys = False
         self._request: asyncio.Task[bool] | None = None
-        self._replace(known)
+        self._replace(cached)
 
     @property
     def keys(self) -> KeySet | None:

@@ -104,16 +104,16 @@ class Revocations:
         fetch: HttpClient,
         credential: Credential,
         *,
-        known: Page = NOTHING,
+        cached: Page = NOTHING,
         keep: Keep | None = None,
     ) -> None:
-        """Follow the feed at `url`, starting with what was `known` before."""
+        """Follow the feed at `url`, starting with what was `cached` before."""
         self._url = url
         self._fetch = fetch
         self._credential = credential
         self._keep = keep
         self._stream = fetch.stream if isinstance(fetch, Fetcher) else None
-        self._cursor = known.cursor
+        self._cursor = cached.cursor
         self._grants: dict[str, Revocation] = {}
         self._tokens: dict[str, Revocation] = {}
         self._clients: dict[str, Revocation] = {}
@@ -124,7 +124,7 @@ class Revocations:
         self._unsaved: list[Revocation] = []
         self.heard_at = Instant(0)
         """When the feed last answered; 0 for never."""
-        self._add(known.revocations)
+        self._add(cached.revocations)
 
     def covers(self, caller: Caller) -> bool:
         """Return whether the caller's token, grant, client or user, or everything is revoked."""

@@ -144,17 +144,17 @@ class Gate:
 
 
 def fault_of(
-    version: str, target: bytes, fields: Mapping[bytes, bytes], *, known: bool = False
+    version: str, target: bytes, fields: Mapping[bytes, bytes], *, is_well_formed: bool = False
 ) -> str:
     """Return why a request that the parser accepted is invalid (RFC 9112); empty if it is valid.
 
-    A target that is `known` to be well-formed is not checked again.
+    A target that `is_well_formed`, as was found before, is not checked again.
     """
     if version not in {"1.1", "1.0"}:
         return "only HTTP/1.1 and HTTP/1.0 are supported"
     if version == "1.1" and b"host" not in fields:
         return "the header has no Host"
-    if not known and not _TARGET.fullmatch(target):
+    if not is_well_formed and not _TARGET.fullmatch(target):
         return "the request target must be a path, percent-encoded"
     coding = fields.get(b"transfer-encoding")
     if coding is not None and (version == "1.0" or coding.lower() != b"chunked"):

@@ -207,7 +207,7 @@ class Reader:
         version = parser.get_http_version()
         headers = Headers(self._headers)
         fields = headers.last()
-        if complaint := fault_of(version, url, fields, known=url in self._paths):
+        if complaint := fault_of(version, url, fields, is_well_formed=url in self._paths):
             raise Unreadable(complaint)
         # Two fields form one list: an unknown coding in the first must not hide behind the last.
         if b"transfer-encoding" in fields and len(headers.all("transfer-encoding")) > 1:

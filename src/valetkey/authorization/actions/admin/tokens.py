@@ -251,7 +251,7 @@ class InvitationSecrets(Struct, frozen=True):
         return InvitationSecrets(fresh_id("in", random), fresh_secret(Prefix.INVITATION, random))
 
 
-def live(tx: Transaction, actor: Actor, now: Instant) -> Sequence[InitialAccessToken]:
+def live_invitations(tx: Transaction, actor: Actor, now: Instant) -> Sequence[InitialAccessToken]:
     """Return the usable invitations, oldest first. Raises Refused (forbidden)."""
     require(tx, actor, Permission.READ)
     return tx.invitations.usable(now)

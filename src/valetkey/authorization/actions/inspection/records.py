@@ -22,7 +22,7 @@ from valetkey.authorization.model.user import Role
 from valetkey.authorization.protocol.client_authentication.client_secret import secret_purpose
 from valetkey.authorization.storage.signing_keys import KeyState, SigningKeyRecord
 from valetkey.authorization.storage.transaction import Transaction
-from valetkey.authorization.tokens.signing_keys import place
+from valetkey.authorization.tokens.signing_keys import binding
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.secret import same
 from valetkey.kernel.text import translatable
@@ -245,7 +245,7 @@ CREDENTIAL_GOOD = Condition(
 def count_opened(records: Iterable[SigningKeyRecord], keyring: Keyring) -> int:
     """Return how many signing keys the keyring decrypts."""
     return sum(
-        keyring.sealer.open(record.sealed, place(record.kid)) is not None for record in records
+        keyring.sealer.open(record.sealed, binding(record.kid)) is not None for record in records
     )
 
 

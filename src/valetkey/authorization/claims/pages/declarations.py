@@ -246,12 +246,12 @@ Names = Mapping[str, Mapping[str, str]]
 class Kind(Struct, frozen=True):
     """One kind of declaration: its operations, its texts, and how it is shown and read."""
 
-    place: str
+    path: str
     #: The heading of the navigation above it.
     section: str
     argument: str
     operations: tuple[Operation, ...]
-    wanted: type[AttributeWanted] | type[ClaimWanted]
+    input: type[AttributeWanted] | type[ClaimWanted]
     #: The fields of the form.
     takes: type[AttributeWanted] | type[ClaimForm]
     lists: Operation
@@ -415,20 +415,20 @@ class DeclarationPages(Struct, frozen=True):
     def pages(self) -> tuple[Page[AdminRequest], ...]:
         """Return the list, the forms, a declaration and the confirmation."""
         kind = self.kind
-        below = f"{kind.place}/{{{kind.argument}}}"
+        below = f"{kind.path}/{{{kind.argument}}}"
         may = administrator(Permission.CLIENTS)
         create = self._fields(new=True).act(self.create)
         change = self._fields(new=False).act(self.change)
         return (
             Page(
-                kind.place,
+                kind.path,
                 administrator(),
                 self.show,
                 title=kind.title,
                 nav=kind.section,
                 docs="how-to/people/groups.html",
             ),
-            Page(f"{kind.place}/new", may, self.show_form, create, title=kind.listed.words.new),
+            Page(f"{kind.path}/new", may, self.show_form, create, title=kind.listed.words.new),
             Page(below, administrator(), self.show_one),
             Page(f"{below}/edit", may, self.edit, change, title=kind.texts.edit),
             confirmation(
@@ -436,7 +436,7 @@ class DeclarationPages(Struct, frozen=True):
                 self._buttons,
                 self.services,
                 self._subject,
-                done_at(kind.place),
+                done_at(kind.path),
             ),
         )
 
@@ -451,11 +451,11 @@ class DeclarationPages(Struct, frozen=True):
     async def show_one(self, request: AdminRequest) -> Outcome:
         """Show a declaration."""
         kind, item = self.kind, await self._named(request)
-        address, may = address_of(kind.place, item.name), request.permissions.allow
+        address, may = address_of(kind.path, item.name), request.permissions.allow
         offers = await offered(self.services.store, self._references, self._values(item))
         edit = (("edit", kind.texts.edit, f"{address}/edit"),) if may(Permission.CLIENTS) else ()
         page = ObjectPage(
-            kind.place,
+            kind.path,
             kind.title,
             item.name,
             done=self._buttons.done(request.query.get("done"), _DONE),
@@ -488,7 +488,7 @@ class DeclarationPages(Struct, frozen=True):
 
     async def _subject(self, request: AdminRequest, _confirmed: Confirmed, _form: Form) -> Subject:
         item = await self._named(request)
-        return Subject(address_of(self.kind.place, item.name), item.name)
+        return Subject(address_of(self.kind.path, item.name), item.name)
 
     async def _users(self, request: AdminRequest, item: Shown) -> tuple[Related, ...]:
         """Return the claims whose source is this attribute."""
@@ -528,8 +528,8 @@ class DeclarationPages(Struct, frozen=True):
         chosen = request.form.get("from") or values.get("from", "")
         choices = {"from": await self._sources(request, chosen)} if "from" in kind.words else {}
         if item is None:
-            return FormSubject(kind.place, kind.title, choices=choices)
-        address = address_of(kind.place, item.name)
+            return FormSubject(kind.path, kind.title, choices=choices)
+        address = address_of(kind.path, item.name)
         return FormSubject(address, item.name, values=values, etag=tag_of(item), choices=choices)
 
     async def _save(
@@ -559,7 +559,7 @@ class DeclarationPages(Struct, frozen=True):
                 raise
             taken = input_fault(_NAME, "name.unusable")
             return await fields.draw(request, again, values, (taken,))
-        return SeeOther(f"{address_of(kind.place, name)}?done=saved")
+        return SeeOther(f"{address_of(kind.path, name)}?done=saved")
 
     def _wanted(self, body: Struct) -> Struct:
         """Return the input of the operation: the source and its text are one there."""
@@ -567,7 +567,7 @@ class DeclarationPages(Struct, frozen=True):
         if texts.get("from", "").endswith(":"):
             texts["from"] += texts["argument"]
         words = {name: text for name, text in self.kind.words.items() if name != "argument"}
-        return read_input(self.kind.wanted, words, texts)
+        return read_input(self.kind.input, words, texts)
 
     async def _sources(self, request: AdminRequest, chosen: str) -> Choices:
         """Return the sources to choose from; also the chosen one, whose attribute may be gone."""

@@ -494,7 +494,7 @@ def users_of_app(
     ]
     others = connections.without_consent(client.id, *before, now, limit)
     rows += [(since, uid, None) for uid, since in others]
-    rows.sort(key=lambda row: row[:2], reverse=True)
+    rows.sort(key=lambda connection: connection[:2], reverse=True)
     people = [_person(tx, client, subjects, row, now) for row in rows[:limit]]
     return ConnectedUsers(
         tx.grants.usage_of(client.id, now).people,
