@@ -42,7 +42,7 @@ words:
 	@echo 'make coverage     run all tests and list the lines that none of them reached'
 	@echo 'make fuzz         compare the HTTP parser with h11 on a million random connections; 15 minutes'
 	@echo 'make bench        benchmark Valetkey and other servers on this machine; KEEP=1 keeps the results'
-	@echo 'make bench-quick  check for performance regressions'
+	@echo 'make bench-quick  check for performance regressions; AGAINST=COMMIT measures that commit first'
 	@echo 'make docs         regenerate the reference pages, then build the site'
 	@echo 'make site         build the documentation site that the server shows under /docs/'
 	@echo 'make outside-links  ask every link of the documentation that leads to another site'
@@ -98,7 +98,7 @@ bench: .venv/.runtime
 	@$(BIN)/python -m bench $(if $(KEEP),--keep) $(if $(NOTE),--note '$(NOTE)')
 
 bench-quick: .venv/.runtime
-	@$(BIN)/python -m bench --quick --rounds 5 --seconds 0.6 $(if $(KEEP),--keep)
+	@$(BIN)/python -m bench --quick --rounds 5 --seconds 0.6 $(if $(KEEP),--keep) $(if $(AGAINST),--against $(AGAINST))
 
 translations: .venv/.dev
 	@$(BIN)/python -m docs.translations

@@ -35,9 +35,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each visit")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="compare with what is kept")
+    parser.add_argument("--against", metavar="COMMIT", help="with --quick: measure it first")
     parser.add_argument("--keep", action="store_true", help="write the results and their page")
     parser.add_argument("--note", default="", help="what else this machine was doing")
     chosen = parser.parse_args()
+    against = chosen.against
+    then = quick.shares_of(against, chosen.rounds, chosen.seconds) if against else quick.read()
     started = Figures()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with (
@@ -67,7 +70,7 @@ def main() -> None:
             quick.keep(measure(_KEY))
             return
         if chosen.quick:
-            sys.exit(quick.judge(measure, _KEY))
+            sys.exit(quick.judge(then, measure, _KEY))
         figures = measure(WORKLOADS, _PACED)
     results = Results(_machine(), chosen.note, chosen.rounds, chosen.seconds, figures)
     print(page.table(results), targets.table(figures), sep="\n\n")

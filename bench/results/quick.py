@@ -1,10 +1,19 @@
 """The guard: what Valetkey keeps of the ceiling, beside what it kept when that was committed.
 
+Processors differ in what they do well: where the shares were committed on another machine, measure
+an older commit on this one (`make bench-quick AGAINST=COMMIT`).
+
 A share is the median of the ratios of visits that followed each other, so that a slow minute hits
 both. What seems to have fallen is measured again, and has fallen if it is low three times.
 """
 
+import io
+import os
 import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -38,9 +47,10 @@ def shares(figures: Figures) -> Shares:
     }
 
 
-def judge(measure: Callable[[Sequence[str]], Figures], workloads: Sequence[str]) -> int:
+def judge(
+    then: Shares, measure: Callable[[Sequence[str]], Figures], workloads: Sequence[str]
+) -> int:
     """Measure, print the shares then and now; 1 if one fell by more than 15 %, each time."""
-    then = read()
     first = measure(workloads)
     now = dict(shares(first))
     for _ in range(0 if first.failed else _LOOKS - 1):
@@ -49,17 +59,34 @@ def judge(measure: Callable[[Sequence[str]], Figures], workloads: Sequence[str])
             again = shares(measure(workloads))
             now |= {name: max(now.get(name, 0.0), share) for name, share in again.items()}
     fallen = _fallen(then, now)
-    print(f"{'share of the ceiling':54}{'committed':>10}{'now':>10}")
+    print(f"{'share of the ceiling':54}{'before':>10}{'now':>10}")
     for workload, share in now.items():
-        committed = f"{then[workload]:10.0%}" if workload in then else f"{'-':>10}"
-        print(f"{workload:54}{committed}{share:10.0%}{'  FELL' if workload in fallen else ''}")
+        before = f"{then[workload]:10.0%}" if workload in then else f"{'-':>10}"
+        print(f"{workload:54}{before}{share:10.0%}{'  FELL' if workload in fallen else ''}")
     print("\n".join(first.missing))
     return 1 if fallen or first.failed else 0
 
 
-def read() -> Shares:
+def read(file: Path = KEPT) -> Shares:
     """The committed shares."""
-    return msgspec.json.decode(KEPT.read_bytes(), type=dict[str, float])
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, float])
+
+
+def shares_of(commit: str, rounds: int, seconds: float) -> Shares:
+    """Measure the shares of another commit with its own benchmark, on this machine."""
+    root = KEPT.parents[2]
+    archive = subprocess.run(("git", "archive", commit), cwd=root, check=True, capture_output=True)
+    with tempfile.TemporaryDirectory(prefix="vk-bench-") as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+            files.extractall(folder, filter="data")
+        arguments = ("--quick", "--keep", "--rounds", str(rounds), "--seconds", str(seconds))
+        subprocess.run(
+            (sys.executable, "-m", "bench", *arguments),
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": f"{folder}/src"},
+            check=True,
+        )
+        return read(Path(folder) / KEPT.relative_to(root))
 
 
 def keep(figures: Figures) -> None:

@@ -20,7 +20,7 @@ def _figures(**shares: float) -> Figures:
 
 @pytest.mark.parametrize(("second", "code"), [(0.4, 1), (0.6, 0)])
 def test_figure_below_the_limit_is_measured_again(
-    second: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    second: float, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = [_figures(token=0.4, keys=0.9), *[_figures(token=second)] * 2]
     asked: list[Sequence[str]] = []
@@ -29,8 +29,8 @@ def test_figure_below_the_limit_is_measured_again(
         asked.append(workloads)
         return looks.pop(0)
 
-    monkeypatch.setattr(quick, "read", lambda: {"token": 0.6, "keys": 0.8})
-    assert quick.judge(measure, ["token", "keys"]) == code
+    then = {"token": 0.6, "keys": 0.8}
+    assert quick.judge(then, measure, ["token", "keys"]) == code
     assert asked == [["token", "keys"], *[["token"]] * (2 if code else 1)]
     assert ("FELL" in capsys.readouterr().out) == bool(code)
 
