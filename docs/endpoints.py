@@ -10,6 +10,7 @@ from valetkey.authorization.app.foundation import prepare
 from valetkey.authorization.endpoints.admin_api import OPENAPI
 from valetkey.authorization.features import AREAS
 from valetkey.authorization.operations.operation import PREFIX, Operation
+from valetkey.authorization.operations.table import title_of
 from valetkey.authorization.protocol.claims import IDENTITY_SCOPES
 from valetkey.config.load import load
 from valetkey.kernel.runtime import SYSTEM
@@ -246,7 +247,7 @@ def admin_api() -> Iterator[str]:
         "permission allows."
     )
     for area, operations in AREAS.items():
-        yield f"## {area.capitalize()}"
+        yield f"## {title_of(area)}"
         yield "\n".join(
             [
                 "| operation | permission | description |",

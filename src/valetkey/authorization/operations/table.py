@@ -26,6 +26,14 @@ CORE: dict[str, tuple[Operation, ...]] = {
 LOCAL = (SET_PASSWORD, MAKE_USER_TOKEN)
 """Operations that only the command line has: no request can run them."""
 
+_TITLES = {"apis": "APIs", "people": "Users and groups"}
+
+
+def title_of(area: str) -> str:
+    """Return the heading above the operations of a tag, in documents."""
+    return _TITLES.get(area, area.capitalize())
+
+
 OPERATIONS = tuple(operation for area in CORE.values() for operation in area)
 
 

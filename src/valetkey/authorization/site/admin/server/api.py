@@ -10,7 +10,7 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import MAY, Permission
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.operations.operation import PREFIX, Operation
-from valetkey.authorization.operations.table import Table
+from valetkey.authorization.operations.table import Table, title_of
 from valetkey.authorization.site.admin.server.tokens import PERMISSION_WORDS
 from valetkey.kernel.text import translatable
 
@@ -61,9 +61,9 @@ class OperationPage(Struct, frozen=True):
 
 
 class AreaShown(Struct, frozen=True):
-    """The operations of one area."""
+    """The operations of one area, below its title."""
 
-    name: str
+    title: str
     operations: tuple[OperationShown, ...]
 
 
@@ -104,7 +104,7 @@ def explained(issuer: str, table: Table) -> ApiReferencePage:
             for permission in Permission
         ),
         areas=tuple(
-            AreaShown(name, tuple(_shown(operation) for operation in operations))
+            AreaShown(title_of(name), tuple(_shown(operation) for operation in operations))
             for name, operations in table.areas.items()
         ),
     )
