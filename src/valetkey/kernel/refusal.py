@@ -9,6 +9,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from valetkey.kernel.text import FilledText
+
 FAILED = "http.failed"
 """The check of a refusal that is a fault of the program; it `received` the reference in the log."""
 
@@ -84,7 +86,8 @@ class Refusal(Struct, frozen=True):
     and never reach the client. `retry_after` is in seconds, 0 for none. `about` is the id of a
     registered client that the request named, authenticated or not, for the event log. `status` is
     the HTTP status where it is not that of the code, 0 otherwise. `leads_to` is where a visitor can
-    go on, for the button of an error page; "" for nowhere in particular.
+    go on, for the button of an error page; "" for nowhere in particular. `translatable` is the
+    description as a `FilledText` if it has values; "" otherwise.
     """
 
     code: ErrorCode
@@ -96,6 +99,12 @@ class Refusal(Struct, frozen=True):
     about: str = ""
     status: int = 0
     leads_to: str = ""
+    translatable: str = ""
+
+    @property
+    def text(self) -> str:
+        """The description for a page, which translates it."""
+        return self.translatable or self.description
 
 
 class Refused(Exception):
@@ -118,8 +127,13 @@ class Refused(Exception):
         retry_after: int = 0,
         about: str = "",
     ) -> Self:
-        """Return the exception for this refusal."""
-        return cls(Refusal(code, description, check, expected, received, retry_after, about))
+        """Return the exception for this refusal; `description` may be a `FilledText`."""
+        return cls(
+            Refusal(
+                *(code, str(description), check, expected, received, retry_after, about),
+                translatable=description if isinstance(description, FilledText) else "",
+            )
+        )
 
 
 class OperatorError(Exception):

@@ -23,7 +23,7 @@ from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.jose.key import KeySet, PublicKey, SigningKey
 from valetkey.kernel.keyring import Sealer
 from valetkey.kernel.moment import Instant, Lifetime, days, later
-from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
+from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.text import FilledText, translatable
 
 
@@ -61,7 +61,7 @@ ALGORITHM = Algorithm.ES256
 _SLOW = (Algorithm.RS256, Algorithm.PS256)
 """Algorithms whose keys take as long to generate as a hundred requests."""
 
-_TOO_MANY = Refusal(
+_TOO_MANY = Refused.because(
     ErrorCode.CONFLICT,
     FilledText(
         translatable(
@@ -71,7 +71,7 @@ _TOO_MANY = Refusal(
         most=_MOST,
     ),
     "keys.many",
-)
+).refusal
 
 _Records = Mapping[str, Sequence[SigningKeyRecord]]
 _NO_RECORDS: Sequence[SigningKeyRecord] = ()

@@ -377,7 +377,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
         except Refused as refused:
             refusal = refused.refusal
             if self.shows_conflicts and refusal.code is ErrorCode.CONFLICT:
-                return await self._ask(request, form, refusal.description)
+                return await self._ask(request, form, refusal.text)
             if refusal.check not in _ENDED_BEFORE:
                 raise
             result = Result()

@@ -312,7 +312,7 @@ class InputForm(FieldOptions, Generic[R, V], frozen=True):
         except Refused as refused:
             if refused.refusal is FAILED:
                 return await fields.draw(request, subject, values, stale=True)
-            code, text = refused.refusal.code, refused.refusal.description
+            code, text = refused.refusal.code, refused.refusal.text
             if code not in {ErrorCode.CONFLICT, ErrorCode.INVALID_REQUEST}:
                 raise
             if self.conflicts and code is ErrorCode.CONFLICT:

@@ -134,7 +134,7 @@ class SelectedPages(Struct, frozen=True):
                 call_of(self.services, operation, request.actor, request.now, arguments)
             )
         except Refused as refused:
-            return replace(selected, fault=refused.refusal.description)
+            return replace(selected, fault=refused.refusal.text)
         return replace(selected, url="") if confirmed.button.slug == "delete" else selected
 
     def _page(self, request: AdminRequest, entries: Sequence[SelectedEntry]) -> SelectedPage:

@@ -152,7 +152,7 @@ class RefuseWithPage(Struct, frozen=True):
         reference = self.decisions.enqueue(refusal, endpoint=endpoint, at=request.at)
         page = ProblemPage(
             refusal.code,
-            "" if refusal.check == NO_ROUTE else refusal.description,
+            "" if refusal.check == NO_ROUTE else refusal.text,
             _reader(request, refusal),
             reference,
             bool(refusal.about),

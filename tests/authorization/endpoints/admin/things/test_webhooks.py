@@ -106,5 +106,8 @@ def test_form_is_not_offered_at_the_maximum(tmp_path: Path) -> None:
         answer = await do(browser, NEW, url=URL)
         assert answer.status == 400
         assert "There are 20 webhooks already." in answer.body
+        browser.language = "de"
+        answer = await do(browser, NEW, url=URL)
+        assert "Es gibt bereits 20 Webhooks." in answer.body
 
     run(tmp_path, story)

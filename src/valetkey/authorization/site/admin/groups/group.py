@@ -167,7 +167,7 @@ class GroupPages(Struct, frozen=True):
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
-            refusal = _Typed(typed, fault=refused.refusal.description)
+            refusal = _Typed(typed, fault=refused.refusal.text)
             return await self._page(request, typed=refusal)
         return SeeOther(f"{group_address(_named(request))}?done=add")
 
