@@ -56,31 +56,31 @@ def _target(route: Route) -> str:
 
 async def _same(app: RoutedApp, route: Route, host: str) -> None:
     """Fail unless HEAD is answered as GET is, without the body."""
-    found = []
+    answers = []
     for method in ("GET", "HEAD"):
         status, pairs, body = await asgi.request(app, method, _target(route), {"host": host})
         kept = {name: text for name, text in pairs if name not in _DIFFERS}
-        found.append((status, sorted(kept), body))
-    got, head = found
+        answers.append((status, sorted(kept), body))
+    got, head = answers
     assert head == (*got[:2], b""), route.path
     assert got[0] != 405
 
 
 async def _answers_preflight(app: RoutedApp, route: Route, host: str) -> None:
-    asked = {
+    request_headers = {
         "host": host,
         "origin": "https://app.example",
         "access-control-request-method": next(iter(route.methods)),
         "access-control-request-headers": ",".join(_SENT),
     }
-    status, pairs, body = await asgi.request(app, "OPTIONS", _target(route), asked)
-    said = dict(pairs)
+    status, pairs, body = await asgi.request(app, "OPTIONS", _target(route), request_headers)
+    answer_headers = dict(pairs)
     assert (status, body) == (204, b""), route.path
-    assert said["access-control-allow-origin"] in {"*", "https://app.example"}
-    assert "access-control-allow-credentials" not in said
-    allowed = said["access-control-allow-headers"].split(", ")
+    assert answer_headers["access-control-allow-origin"] in {"*", "https://app.example"}
+    assert "access-control-allow-credentials" not in answer_headers
+    allowed = answer_headers["access-control-allow-headers"].split(", ")
     assert {*_SENT, "*"} <= set(allowed)
-    assert set(said["allow"].split(", ")) == set(route.methods) - {"OPTIONS"}
+    assert set(answer_headers["allow"].split(", ")) == set(route.methods) - {"OPTIONS"}
 
 
 async def _judge(app: RoutedApp, host: str, opened: set[str]) -> set[str]:
@@ -147,9 +147,9 @@ def test_long_target_is_refused_in_the_form_of_its_route(
     with Servers(tmp_path, with_resource=False) as servers:
         status, pairs, body = _raw(servers.auth_url, f"{path}?q={'x' * 20_000}")
         assert (status, pairs["content-type"]) == (414, kind)
-        said = msgspec.json.decode(body)
-        assert said.get("status", 414) == 414
-        assert said.get("code", said.get("error")) == "uri_too_long"
+        problem = msgspec.json.decode(body)
+        assert problem.get("status", 414) == 414
+        assert problem.get("code", problem.get("error")) == "uri_too_long"
 
 
 def _raw(base: str, target: str) -> tuple[int, dict[str, str], bytes]:

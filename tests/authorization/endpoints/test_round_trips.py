@@ -49,13 +49,13 @@ def test_requests_wait_for_the_database_no_more_often_than_necessary(
     async def fewest(
         ask: Callable[[str], Awaitable[object]], prepare: Callable[[], Awaitable[str]]
     ) -> int:
-        found: list[int] = []
+        counts: list[int] = []
         for _ in range(_TURNS):
-            given = await prepare()
+            argument = await prepare()
             counted.clear()
-            await ask(given)
-            found.append(counted.total())
-        return min(found)
+            await ask(argument)
+            counts.append(counted.total())
+        return min(counts)
 
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format="jwt", scopes=("openid",))
@@ -118,12 +118,12 @@ def test_introspection_of_a_reference_token_needs_no_transaction(
 
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",), access_token_format="reference")
-        found: list[int] = []
+        counts: list[int] = []
         for _ in range(_TURNS):
             token = await it.own_token("svc")
             reads.clear()
             assert (await it.introspect(token))["active"] is True
-            found.append(len(reads))
-        assert min(found) == 0
+            counts.append(len(reads))
+        assert min(counts) == 0
 
     run(tmp_path, story, postgres_url)

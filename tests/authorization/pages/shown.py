@@ -97,9 +97,15 @@ def navigation_for(page: PageContext) -> Navigation:
     """Return the navigation of its area: the page at its address, by template or module."""
     pages: Sequence[AnyPage] = AREAS.get(area_of(page), _ELSEWHERE)
     name = page.template.removesuffix(".html").rpartition("/")[2]
-    listed = [each for each in pages if each.path == getattr(page, "action", "")]
-    named = listed or [each for each in pages if each.path.rpartition("/")[2] == name]
-    beside = [each for each in pages if _module_of(each) == type(page).__module__ and each.title]
+    listed = [candidate for candidate in pages if candidate.path == getattr(page, "action", "")]
+    named = listed or [
+        candidate for candidate in pages if candidate.path.rpartition("/")[2] == name
+    ]
+    beside = [
+        candidate
+        for candidate in pages
+        if _module_of(candidate) == type(page).__module__ and candidate.title
+    ]
     navigation = Menu(pages).navigation(next(iter((*named, *beside)), None))
     return replace(navigation, title=navigation.title or "A page")
 
@@ -111,7 +117,7 @@ def _module_of(page: AnyPage) -> str:
 @cache
 def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:
     """Parse every page of SHOWN, those with the most elements first."""
-    found = {
+    page_readings = {
         name: Reading(
             render(
                 EXAMPLES[name],
@@ -122,7 +128,7 @@ def readings(language: Language = ENGLISH) -> Mapping[str, Reading]:
         )
         for name in SHOWN
     }
-    return dict(sorted(found.items(), key=lambda each: -len(each[1].elements)))
+    return dict(sorted(page_readings.items(), key=lambda pair: -len(pair[1].elements)))
 
 
 def widest(language: Language = ENGLISH) -> Sequence[str]:
@@ -135,9 +141,9 @@ def widest(language: Language = ENGLISH) -> Sequence[str]:
     for name, reading in readings(language).items():
         words: dict[object, int] = {}
         for element in reading.elements:
-            given = element.attributes
+            attributes = element.attributes
             holders = tuple((e.name, e.attributes.get("class")) for e in element.holders[-1:])
-            kind = (element.name, given.get("class"), given.get("type"), holders)
+            kind = (element.name, attributes.get("class"), attributes.get("type"), holders)
             word = max(map(len, element.text.split()), default=0)
             words[kind] = max(word, words.get(kind, 0))
         if any(word > longest.get(kind, -1) for kind, word in words.items()):
@@ -160,9 +166,9 @@ def answering(brand: Brand, language: Language = ENGLISH) -> Callable[[Route], N
             return
         if path.startswith(f"{BRAND}/preview/"):
             shown, _, query = path.rpartition("/")[2].partition("?")
-            asked = dict(parse_qsl(query))
+            parameters = dict(parse_qsl(query))
             viewer = Viewer(language)
-            html, policy = previewed(shown, brand, asked["name"], asked["accent"], viewer)
+            html, policy = previewed(shown, brand, parameters["name"], parameters["accent"], viewer)
             route.fulfill(
                 body=html,
                 content_type="text/html; charset=utf-8",

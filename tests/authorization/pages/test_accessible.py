@@ -39,44 +39,46 @@ def tab(browser: Browser) -> Iterator[Page]:
 
 
 def _seen(tab: Page, options: Mapping[str, object]) -> Sequence[Sequence[str]]:
-    found: Sequence[Sequence[str]] = tab.evaluate(LOOK, options)
-    return found
+    violations: Sequence[Sequence[str]] = tab.evaluate(LOOK, options)
+    return violations
 
 
 def _kind(element: Element) -> tuple[object, ...]:
     """Return what axe's rules judge: attributes, whether there is text, and what holds it."""
-    given = element.attributes
-    holders = tuple((each.name, each.attributes.get("class")) for each in element.holders[-1:])
-    told = tuple((name, given.get(name)) for name in ("class", "type", "role"))
-    return element.name, tuple(sorted(given)), told, bool(element.text), holders
+    attributes = element.attributes
+    holders = tuple(
+        (holder.name, holder.attributes.get("class")) for holder in element.holders[-1:]
+    )
+    values = tuple((name, attributes.get(name)) for name in ("class", "type", "role"))
+    return element.name, tuple(sorted(attributes)), values, bool(element.text), holders
 
 
 def test_axe_reports_nothing(tab: Page) -> None:
     complaints: dict[str, Sequence[Sequence[str]]] = {}
-    known: set[object] = set()
+    checked_kinds: set[object] = set()
     coloured: set[object] = set()
     for name, reading in readings().items():
         kinds = {_kind(element) for element in reading.elements}
-        if kinds <= known:
+        if kinds <= checked_kinds:
             # Every element of it was checked on another page.
             continue
-        known |= kinds
+        checked_kinds |= kinds
         tab.set_viewport_size({"width": 1280, "height": 900})
         tab.emulate_media(color_scheme="light")
         tab.goto(f"{SERVER}/{name}")
-        found = [*_seen(tab, EVERYTHING)]
+        violations = [*_seen(tab, EVERYTHING)]
         classes = {(e.name, e.attributes.get("class")) for e in reading.elements}
         if not classes <= coloured:
             # Dark colors and narrow widths depend on the element and its class alone.
             coloured |= classes
             tab.emulate_media(color_scheme="dark")
-            found += _seen(tab, COLOURS)
+            violations += _seen(tab, COLOURS)
             tab.set_viewport_size({"width": 390, "height": 844})
-            found += _seen(tab, SIZES)
-        if found:
-            complaints[name] = found
+            violations += _seen(tab, SIZES)
+        if violations:
+            complaints[name] = violations
 
-    assert known
+    assert checked_kinds
     assert not complaints
 
 
@@ -133,17 +135,17 @@ def test_german_words_fit_phones_and_text_at_twice_its_size(browser: Browser) ->
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()
     tab.route("**/*", answering(Brand("Acme", terms_url="/terms"), GERMAN))
-    found: dict[tuple[str, int], list[str]] = {}
-    for place, name in enumerate(widest(GERMAN)[::2]):
+    overflows: dict[tuple[str, int], list[str]] = {}
+    for number, name in enumerate(widest(GERMAN)[::2]):
         tab.goto(f"{SERVER}/{name}")
-        for width, size in ROOMS[place % 2 :: 2]:
+        for width, size in ROOMS[number % 2 :: 2]:
             tab.set_viewport_size({"width": width, "height": 800})
             tab.evaluate("size => document.documentElement.style.fontSize = size", f"{size}px")
-            found[name, width] = tab.evaluate(OUTSIDE)
+            overflows[name, width] = tab.evaluate(OUTSIDE)
     context.close()
 
-    assert len(found) > 100
-    assert {page: elements for page, elements in found.items() if elements} == {}
+    assert len(overflows) > 100
+    assert {page: elements for page, elements in overflows.items() if elements} == {}
 
 
 # Every control once, as the Tab key reaches it: which show no focus, which are reached in another
@@ -189,34 +191,34 @@ def test_keyboard_reaches_every_control_and_shows_where_it_is(browser: Browser) 
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     tab.route("**/*", answering(Brand("Acme", terms_url="/terms")))
-    known: set[object] = set()
-    found: dict[str, list[str]] = {}
+    checked_kinds: set[object] = set()
+    faults: dict[str, list[str]] = {}
     for name, reading in readings().items():
         kinds = {
-            _kind(each)[2:]
-            for each in reading.all("a", "button", "summary", "input", "select", "textarea")
+            _kind(control)[2:]
+            for control in reading.all("a", "button", "summary", "input", "select", "textarea")
         }
-        if kinds <= known:
+        if kinds <= checked_kinds:
             continue
-        known |= kinds
+        checked_kinds |= kinds
         tab.goto(f"{SERVER}/{name}")
         # Browsers show where the focus is once a key was pressed.
         tab.keyboard.press("Tab")
         first: str = tab.evaluate(_FIRST)
-        found[name] = [] if first == "skip" else [first]
-        found[name] += tab.evaluate(_MISPLACED)
+        faults[name] = [] if first == "skip" else [first]
+        faults[name] += tab.evaluate(_MISPLACED)
         for scheme in ("light", "dark"):
             tab.emulate_media(color_scheme=scheme)
-            found[name] += tab.evaluate(_UNFOCUSED)
+            faults[name] += tab.evaluate(_UNFOCUSED)
         for menu in tab.locator("[popovertarget]:visible").all():
             menu.focus()
             target = tab.locator(f"#{menu.get_attribute('popovertarget')}")
             for key in ("Enter", "Space"):
                 tab.keyboard.press(key)
-                found[name] += [] if target.is_visible() else [f"{key} opens no menu"]
+                faults[name] += [] if target.is_visible() else [f"{key} opens no menu"]
                 tab.keyboard.press("Escape")
-                found[name] += ["Escape closes no menu"] if target.is_visible() else []
+                faults[name] += ["Escape closes no menu"] if target.is_visible() else []
     context.close()
 
-    assert len(found) > 20
-    assert {page: controls for page, controls in found.items() if controls} == {}
+    assert len(faults) > 20
+    assert {page: controls for page, controls in faults.items() if controls} == {}

@@ -29,13 +29,13 @@ tls_proxy = true
 
 
 def test_every_command_on_every_page_names_the_configuration() -> None:
-    found: set[str] = set()
+    commands: set[str] = set()
     for name, page in EXAMPLES.items():
         viewer = replace(viewer_of(page), configuration=FILE)
         html = unescape(render(page, brand=Brand(), viewer=viewer).decode())
         for command in set(_COMMAND.findall(html)) - {_DESCRIBED}:
             assert command.endswith(f" --config {FILE}"), (name, command)
-            found.add(" ".join(command.split()[1:3]))
+            commands.add(" ".join(command.split()[1:3]))
     assert {
         "doctor --config",
         "explain REFERENCE",
@@ -43,7 +43,7 @@ def test_every_command_on_every_page_names_the_configuration() -> None:
         "client secret",
         "registration invite",
         "owner --config",
-    } <= found
+    } <= commands
 
 
 @pytest.mark.parametrize(

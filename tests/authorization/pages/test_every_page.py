@@ -74,7 +74,7 @@ def _templates() -> list[str]:
 
 def test_page_is_well_formed_and_says_where_one_is(readings: Mapping[str, Reading]) -> None:
     for name, reading in readings.items():
-        (title,) = [each.text for each in reading.inside(reading.the("head"), "title")]
+        (title,) = [element.text for element in reading.inside(reading.the("head"), "title")]
 
         assert title.endswith(" – Acme & Söhne"), name
         assert reading.the("h1").text, name
@@ -91,10 +91,12 @@ def test_page_holds_no_script_and_no_style_of_its_own(readings: Mapping[str, Rea
         assert all(script.attributes["src"] in ours for script in reading.all("script")), page
         assert not any(script.text.strip() for script in reading.all("script")), page
         for element in reading.elements:
-            given = element.attributes
-            assert not [n for n in given if n.startswith("on") or n == "style"], page
+            attributes = element.attributes
+            assert not [n for n in attributes if n.startswith("on") or n == "style"], page
             for name in ("href", "src", "action"):
-                assert not given.get(name, "").lower().startswith(("javascript:", "data:")), page
+                assert not attributes.get(name, "").lower().startswith(("javascript:", "data:")), (
+                    page
+                )
 
 
 def test_page_recommends_no_paper_of_an_app_to_anybody(readings: Mapping[str, Reading]) -> None:
@@ -120,7 +122,7 @@ def test_page_sends_every_form_here_by_post_with_the_csrf_value(
     for name, reading in readings.items():
         for form in reading.all("form"):
             inputs = list(reading.inside(form, "input"))
-            hidden = [each for each in inputs if each.attributes.get("name") == "csrf"]
+            hidden = [field for field in inputs if field.attributes.get("name") == "csrf"]
             if "data-path" in form.attributes:
                 # Sent by its script, with a token and without cookies; hidden without a script.
                 assert "hidden" in form.holders[-1].attributes, name
@@ -132,7 +134,7 @@ def test_page_sends_every_form_here_by_post_with_the_csrf_value(
                 continue
             assert form.attributes["method"] == "post", name
             assert form.attributes["action"].startswith("/"), name
-            assert [each.attributes["value"] for each in hidden] == ["csrf-value"], name
+            assert [field.attributes["value"] for field in hidden] == ["csrf-value"], name
             assert list(reading.inside(form, "button")), name
 
 
@@ -209,10 +211,10 @@ def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None
     source, _, _ = loader.get_source(TEMPLATES, template)
     pages = [page for page in EXAMPLES.values() if page.template == template]
 
-    asked = meta.find_undeclared_variables(TEMPLATES.parse(source))
+    variables = meta.find_undeclared_variables(TEMPLATES.parse(source))
 
     assert pages, "add an example of this page to tests/authorization/pages/examples"
-    assert asked <= set(pages[0].__struct_fields__) | GIVEN | GIVEN_TOO | IMPORTED
+    assert variables <= set(pages[0].__struct_fields__) | GIVEN | GIVEN_TOO | IMPORTED
 
 
 @pytest.mark.parametrize("template", _templates())
@@ -229,7 +231,7 @@ def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> 
             elif isinstance(node, nodes.Import):
                 taken.add(node.target)
             elif isinstance(node, nodes.FromImport):
-                taken.update(each if isinstance(each, str) else each[1] for each in node.names)
+                taken.update(name if isinstance(name, str) else name[1] for name in node.names)
             elif isinstance(node, nodes.Macro):
                 taken.add(node.name)
     pages = [page for page in EXAMPLES.values() if page.template == template]

@@ -76,71 +76,73 @@ def tab(browser: Browser) -> Iterator[Page]:
     yield tab
     context.close()
     # What was typed wrong stands in its field again, and the browser says that it is wrong.
-    assert not [each for each in complaints if "does not conform to the required" not in each]
+    assert not [
+        complaint for complaint in complaints if "does not conform to the required" not in complaint
+    ]
 
 
 def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page) -> None:
-    found: dict[tuple[str, int], list[str]] = {}
+    faults: dict[tuple[str, int], list[str]] = {}
     for name in widest():
         tab.goto(f"{SERVER}/{name}")
         for width in WIDTHS:
             tab.set_viewport_size({"width": width, "height": 700})
-            found[name, width] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
+            faults[name, width] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
         if not name.endswith(("hostile", "long")):
-            found[name, WIDTHS[-1]] += tab.evaluate(CRAMPED)
+            faults[name, WIDTHS[-1]] += tab.evaluate(CRAMPED)
 
-    assert len(found) > 100
-    assert {page: elements for page, elements in found.items() if elements} == {}
+    assert len(faults) > 100
+    assert {page: elements for page, elements in faults.items() if elements} == {}
 
 
 def test_nothing_sticks_out_from_right_to_left(browser: Browser) -> None:
     context = browser.new_context(viewport={"width": 320, "height": 700})
     tab = context.new_page()
     tab.route("**/*", answering(BRAND, MIRRORED))
-    found: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     for name in widest(MIRRORED)[::2]:
         tab.goto(f"{SERVER}/{name}")
-        found[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(STICKING_OUT_LEFT)]
+        faults[name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(STICKING_OUT_LEFT)]
     context.close()
 
-    assert {name: elements for name, elements in found.items() if elements} == {}
+    assert {name: elements for name, elements in faults.items() if elements} == {}
 
 
 def test_forced_colors_keep_what_only_colors_show(tab: Page) -> None:
     tab.emulate_media(forced_colors="active")
-    found: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     for name in ("admin_users", "admin_user", "usage", "sessions", "health"):
         tab.goto(f"{SERVER}/{name}")
-        found[name] = tab.evaluate(OUTLINED)
+        faults[name] = tab.evaluate(OUTLINED)
         for bars in tab.locator(".chart .bars").all():
             fill = bars.evaluate("e => getComputedStyle(e).fill")
             assert fill != tab.evaluate("getComputedStyle(document.body).backgroundColor")
 
-    assert {name: elements for name, elements in found.items() if elements} == {}
+    assert {name: elements for name, elements in faults.items() if elements} == {}
 
 
 def test_nothing_moves_for_visitors_who_asked_for_less_motion(tab: Page) -> None:
     tab.emulate_media(reduced_motion="reduce")
-    found: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     for name in ("sign_in", "consent", "usage", "admin_users", "admin_events"):
         tab.goto(f"{SERVER}/{name}")
-        found[name] = tab.evaluate(MOVING)
+        faults[name] = tab.evaluate(MOVING)
 
-    assert {name: elements for name, elements in found.items() if elements} == {}
+    assert {name: elements for name, elements in faults.items() if elements} == {}
 
 
 def test_sign_in_and_consent_fit_a_small_phone_in_every_language(browser: Browser) -> None:
-    found: dict[tuple[str, str], list[str]] = {}
+    faults: dict[tuple[str, str], list[str]] = {}
     for language in LANGUAGES[1:]:
         context = browser.new_context(viewport={"width": 320, "height": 700})
         tab = context.new_page()
         tab.route("**/*", answering(BRAND, language))
         for name in ("sign_in", "sign_in_alone", "consent"):
             tab.goto(f"{SERVER}/{name}")
-            found[language.tag, name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
+            faults[language.tag, name] = [*tab.evaluate(STICKING_OUT), *tab.evaluate(TOO_SMALL)]
         context.close()
 
-    assert {page: elements for page, elements in found.items() if elements} == {}
+    assert {page: elements for page, elements in faults.items() if elements} == {}
 
 
 def test_the_focus_can_be_seen_on_every_control(tab: Page) -> None:
@@ -160,21 +162,23 @@ def test_what_needs_a_script_is_hidden_without_one(browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.route("**/*", answering(BRAND))
-    known: set[object] = set()
-    found: dict[str, list[str]] = {}
+    checked_kinds: set[object] = set()
+    buttons: dict[str, list[str]] = {}
     for name, reading in readings().items():
-        scripted = [each for each in reading.all("button") if each.attributes["type"] == "button"]
-        kinds = {tuple(sorted(each.attributes)) for each in scripted}
-        if kinds <= known:
+        scripted = [
+            button for button in reading.all("button") if button.attributes["type"] == "button"
+        ]
+        kinds = {tuple(sorted(button.attributes)) for button in scripted}
+        if kinds <= checked_kinds:
             continue
-        known |= kinds
+        checked_kinds |= kinds
         tab.goto(f"{SERVER}/{name}")
         shown = tab.locator("button[type=button]:not([popovertarget]):visible").all()
-        found[name] = [each.evaluate("e => e.outerHTML") for each in shown]
+        buttons[name] = [button.evaluate("e => e.outerHTML") for button in shown]
     context.close()
 
-    assert known
-    assert {name: elements for name, elements in found.items() if elements} == {}
+    assert checked_kinds
+    assert {name: elements for name, elements in buttons.items() if elements} == {}
 
 
 def test_sends_what_was_chosen(tab: Page) -> None:
@@ -288,11 +292,11 @@ def test_tabs_of_a_phone_begin_at_the_current_one_and_fade_where_more_follow(
         assert tabs.evaluate("e => e.scrollWidth > e.clientWidth")
         for end in (0, 10_000):
             tabs.evaluate("(e, left) => e.scrollTo(left, 0)", end)
-            wanted = [end > 0, end == 0]
+            fades = [end > 0, end == 0]
             # A scroll fades from the next frame on.
             wait_until(
-                lambda tabs=tabs, wanted=wanted: (  # type: ignore[misc]
-                    [_fades(tabs, edge) for edge in ("start", "end")] == wanted
+                lambda tabs=tabs, fades=fades: (  # type: ignore[misc]
+                    [_fades(tabs, edge) for edge in ("start", "end")] == fades
                 ),
                 f"{name} does not fade at {end}",
             )

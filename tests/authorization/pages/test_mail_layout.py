@@ -106,13 +106,13 @@ def test_every_email_is_readable(browser: Browser, scheme: Literal["light", "dar
         page.set_viewport_size({"width": width, "height": 600})
         for kind in EmailKind:
             page.set_content(_html(kind, language, accent))
-            found = page.evaluate(LOOKS)
-            assert found["fits"], (kind, width)
-            assert contrast(*found["text"]) >= TEXT_CONTRAST
+            looks = page.evaluate(LOOKS)
+            assert looks["fits"], (kind, width)
+            assert contrast(*looks["text"]) >= TEXT_CONTRAST
             # A user who has an account already can sign in, or reset the password.
             most = 2 if kind is EmailKind.SIGN_UP_TAKEN else 1
-            assert len(found["buttons"]) <= most, kind
-            for colors in found["buttons"]:
+            assert len(looks["buttons"]) <= most, kind
+            for colors in looks["buttons"]:
                 assert contrast(*colors) >= TEXT_CONTRAST, kind
                 with_button.add(kind)
     assert {EmailKind.PASSWORD_RESET, EmailKind.VERIFY_EMAIL, EmailKind.NEW_DEVICE} <= with_button
@@ -125,8 +125,8 @@ def test_every_email_keeps_its_look_where_readers_remove_parts(
 ) -> None:
     """What mail readers on the web and Outlook for Windows leave of an email is whole."""
     page = browser.new_page(viewport={"width": 800, "height": 600})
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     for kind in EmailKind:
         html = _html(kind, "de", "#ffee00")
         page.set_content(html)
@@ -137,15 +137,15 @@ def test_every_email_keeps_its_look_where_readers_remove_parts(
         assert page.locator("[class], style, meta").count() == 0
         assert page.inner_text("body").split() == whole.split(), kind
         assert page.evaluate(LINKS) == links, kind
-        found = page.evaluate(LOOKS)
+        looks = page.evaluate(LOOKS)
         # Word breaks long words without being asked.
-        assert found["fits"] or reader == "word", kind
-        assert contrast(*found["text"]) >= TEXT_CONTRAST
-        for colors in found["buttons"]:
+        assert looks["fits"] or reader == "word", kind
+        assert contrast(*looks["text"]) >= TEXT_CONTRAST
+        for colors in looks["buttons"]:
             assert contrast(*colors) >= TEXT_CONTRAST, kind
             assert colors[1] == accent_shades("#ffee00", LIGHT_CARD).fill, kind
         assert page.evaluate("getComputedStyle(document.querySelector('h1')).fontSize") == "22px"
-    assert not [each for each in asked if each.startswith("http")], "an email loads something"
+    assert not [url for url in urls if url.startswith("http")], "an email loads something"
     page.close()
 
 
@@ -159,7 +159,11 @@ def test_every_email_uses_only_what_readers_on_the_web_and_word_support() -> Non
         assert re.findall(r"@[a-z-]+", sheet) == ["@media", "@media"]
         assert not re.search(r"url\(|/\*|@media[^{]*\{[^{}]*@", sheet)
         for style in map(unescape, re.findall(r'style="([^"]*)"', html)):
-            names = {each.partition(":")[0].strip() for each in style.split(";") if each.strip()}
+            names = {
+                declaration.partition(":")[0].strip()
+                for declaration in style.split(";")
+                if declaration.strip()
+            }
             assert names <= {*WORD_KEEPS, *WEB_KEEPS}, (kind, names)
             if "font-family" in names:
                 # Word shows Times New Roman if it does not know the first font.
@@ -182,7 +186,7 @@ def test_links_of_an_email_are_plain_in_text_and_html() -> None:
             from_name="",
             at=Instant(1_800_000_000),
         )
-        html, text = (message.get_body((each,)) for each in ("html", "plain"))
+        html, text = (message.get_body((subtype,)) for subtype in ("html", "plain"))
         assert html is not None
         assert text is not None
         shown = set(re.findall(r'href="([^"]*)"[^>]*>([^<]*)<', html.get_content()))
@@ -190,7 +194,7 @@ def test_links_of_an_email_are_plain_in_text_and_html() -> None:
         for address, _ in shown:
             assert (address, address) in shown, kind
             assert address in text.get_content()
-        assert set(re.findall(r"https?://\S+", text.get_content())) == {each for each, _ in shown}
+        assert set(re.findall(r"https?://\S+", text.get_content())) == {link for link, _ in shown}
 
 
 def test_values_make_no_button() -> None:

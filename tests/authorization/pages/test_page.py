@@ -83,10 +83,10 @@ def test_page_has_no_indentation_except_in_preformatted_text() -> None:
 
 def test_page_shows_a_percent_sign_in_a_sentence() -> None:
     problem = ProblemPage(ErrorCode.INVALID_REQUEST, "100% of %s, %(x)s", RemedyAudience.DEVELOPER)
-    asked = consent(scopes=(ScopeLine("a", "use 50% of it"),))
+    consent_page = consent(scopes=(ScopeLine("a", "use 50% of it"),))
 
     assert b"100% of %s, %(x)s" in render(problem, brand=Brand())
-    assert b"use 50% of it" in render(asked, brand=Brand())
+    assert b"use 50% of it" in render(consent_page, brand=Brand())
 
 
 def test_policy_allows_only_own_stylesheet_images_and_forms() -> None:

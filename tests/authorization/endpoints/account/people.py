@@ -25,8 +25,8 @@ async def signed_in(
     page = await browser.get("/oauth/sign-in")
     action, fields = page.form("sign-in")
     word = "correct horse battery staple"
-    said = {**fields, "username": [name], "password": [word]}
-    answer = await browser.post(action, said, {"user-agent": agent})
+    form = {**fields, "username": [name], "password": [word]}
+    answer = await browser.post(action, form, {"user-agent": agent})
     assert answer.location == "/", answer.body
     return browser
 

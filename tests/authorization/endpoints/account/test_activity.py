@@ -67,9 +67,9 @@ def test_pages_follow_each_other_without_gap_or_repetition(
 ) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
-            for each in range(SHOWN * 2):
+            for number in range(SHOWN * 2):
                 # Many in one second: the place is more than a time.
-                tx.events.add(SignInFailed(ALICE.uid, f"door {each}"), it.clock.now)
+                tx.events.add(SignInFailed(ALICE.uid, f"door {number}"), it.clock.now)
 
         await it.store.write(happen)
         it.clock.forward(5)
@@ -134,8 +134,8 @@ def test_every_event_of_a_user_is_shown_or_listed_as_hidden() -> None:
         ActivityLine(_LISTED.text(name), When(NOON, NOON), "Printer") for name in _LISTED.texts
     ]
     pages = [render(ActivityPage((line,)), brand=Brand()) for line in lines]
-    said = [Reading(page).the("ol").text for page in pages]
-    assert len(set(said)) == len(lines), "each has words of its own"
+    texts = [Reading(page).the("ol").text for page in pages]
+    assert len(set(texts)) == len(lines), "each has words of its own"
 
 
 def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -> None:
@@ -153,15 +153,15 @@ def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -
 
         await it.store.write(happen)
 
-        def told(tx: Transaction, kind: ActivityKind | None) -> set[str]:
-            found = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, _LISTED.names(kind))
-            return {event.name for event in found}
+        def event_names(tx: Transaction, kind: ActivityKind | None) -> set[str]:
+            records = tx.events.of_person(ALICE.uid, it.clock.now, "", 1_000, _LISTED.names(kind))
+            return {event.name for event in records}
 
-        assert await it.store.read(lambda tx: told(tx, None)) == set(_LISTED.texts)
+        assert await it.store.read(lambda tx: event_names(tx, None)) == set(_LISTED.texts)
         browser = await signed_in(it)
         for kind in ActivityKind:
             names = set(_LISTED.names(kind))
-            assert await it.store.read(lambda tx, kind=kind: told(tx, kind)) == names  # type: ignore[misc]
+            assert await it.store.read(lambda tx, kind=kind: event_names(tx, kind)) == names  # type: ignore[misc]
             page = await browser.get("/account/activity", kind=kind.value)
             assert page.body.count("<time") == len(names) + (kind is ActivityKind.SIGN_IN)
             assert f'href="/account/activity?kind={kind}" aria-current="page"' in page.body

@@ -73,8 +73,8 @@ def test_several_grants_of_one_app_are_one_entry_and_end_together(
         assert await live(it, BOB) == [theirs]
         assert await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "web1")) is None
         feed = await it.store.read(lambda tx: tx.revocations.page(NOON, "", "", 10))
-        assert {each.id for each in feed} == {first, second}
-        assert {each.kind for each in feed} == {RevokedKind.GRANT}
+        assert {revocation.id for revocation in feed} == {first, second}
+        assert {revocation.kind for revocation in feed} == {RevokedKind.GRANT}
         events = await it.events()
         assert events.count("grant.revoked") == 2
         assert events.count("consent.withdrawn") == 1
@@ -167,9 +167,9 @@ def test_grants_of_other_users_are_not_found(tmp_path: Path, database_url: str) 
         browser = await signed_in(it)
         _, fields = (await browser.get("/account/apps/end", app="nat1")).form("end")
         for client_id in ("web1", "nobody", "", "\u00e9", "a" * 5_000):
-            asked = await browser.get("/account/apps/end", app=client_id)
+            page = await browser.get("/account/apps/end", app=client_id)
             pressed = await browser.post("/account/apps/end", {**fields, "app": client_id})
-            assert (asked.status, pressed.status) == (404, 404), client_id
+            assert (page.status, pressed.status) == (404, 404), client_id
         assert await live(it, BOB) == [theirs]
 
     run(tmp_path, story, database_url)
@@ -230,11 +230,11 @@ def test_last_use_of_each_permission_is_shown(
         rows = dict(
             re.findall(r'<th scope="row">(.*?)</th>\s*<td>(.*?)</td>', page.body, re.DOTALL)
         )
-        said = {" ".join(k.split()): plain(v) for k, v in rows.items()}
-        assert said["read your notes"] == "Used 3 minutes ago"
-        assert said["read everything of yours"] == "Never used"
-        assert said["change everything of yours"] == "Usage unknown"
-        assert "Shared when you sign in" in said.values()
+        uses = {" ".join(k.split()): plain(v) for k, v in rows.items()}
+        assert uses["read your notes"] == "Used 3 minutes ago"
+        assert uses["read everything of yours"] == "Never used"
+        assert uses["change everything of yours"] == "Usage unknown"
+        assert "Shared when you sign in" in uses.values()
         assert knows(page, "Other APIs do not report")
         listed = await browser.get("/account/apps")
         assert knows(listed, "Never used")
@@ -283,7 +283,7 @@ def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(
             for client_id in ("web1", "nobody", "", "\u00e9", "\u200b", "a" * 5_000, "<b>")
         ]
         assert {page.status for page in pages} == {404}
-        said = {Reading(page.body.encode()).the("main").text for page in pages}
-        assert len({re.sub(r"VK-[A-Z0-9-]+", "", text) for text in said}) == 1
+        texts = {Reading(page.body.encode()).the("main").text for page in pages}
+        assert len({re.sub(r"VK-[A-Z0-9-]+", "", text) for text in texts}) == 1
 
     run(tmp_path, story, database_url)

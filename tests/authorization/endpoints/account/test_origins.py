@@ -38,8 +38,8 @@ def no_places() -> Generator[None]:
 
 async def of_events(it: Harness, uid: Uid = ALICE.uid) -> list[EventRecord]:
     """The events of the user, newest first, as the console reads them."""
-    found = await it.read(lambda tx: tx.event_search.page(EventFilter(uid=uid), END, 50))
-    return list(found)
+    records = await it.read(lambda tx: tx.event_search.page(EventFilter(uid=uid), END, 50))
+    return list(records)
 
 
 async def addresses(it: Harness) -> set[str]:
@@ -74,7 +74,7 @@ def test_session_and_event_have_the_address_and_show_its_place(
         browser.address = THERE
         await browser.get("/account/apps")
         sessions = await it.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
-        (session,) = [each for each in sessions if each.signed_in_from == HERE]
+        (session,) = [candidate for candidate in sessions if candidate.signed_in_from == HERE]
         assert session.last_seen_from == THERE
         other = await signed_in(it, address="192.0.2.9")
         german = {"accept-language": "de"}
@@ -107,7 +107,7 @@ def test_address_is_taken_from_trusted_proxies_and_compressed(tmp_path: Path) ->
 
     async def story(it: Harness) -> None:
         forwarded = "198.51.100.99, 2001:0DB8:0000::0042"
-        for peer, said, shown in (
+        for peer, forwarded_for, shown in (
             ("10.0.0.1", forwarded, THERE),
             ("192.0.2.7", forwarded, "192.0.2.7"),
             ("10.0.0.1", "unknown", ""),
@@ -116,15 +116,15 @@ def test_address_is_taken_from_trusted_proxies_and_compressed(tmp_path: Path) ->
             browser = it.browser()
             browser.address = peer
             page = await browser.send(
-                "GET", "/oauth/sign-in", headers={"x-forwarded-for": said or "-"}
+                "GET", "/oauth/sign-in", headers={"x-forwarded-for": forwarded_for or "-"}
             )
             action, fields = page.form("sign-in")
             word = "correct horse battery staple"
             typed = {**fields, "username": ["alice"], "password": [word]}
-            headers = {"x-forwarded-for": said} if said else {}
+            headers = {"x-forwarded-for": forwarded_for} if forwarded_for else {}
             assert (await browser.post(action, typed, headers)).location == "/"
             sessions = await it.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
-            assert shown in {each.signed_in_from for each in sessions}, peer
+            assert shown in {session.signed_in_from for session in sessions}, peer
 
     run(tmp_path, story, authorization=behind)
 
@@ -226,12 +226,12 @@ def test_download_of_own_data_has_the_addresses(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it, address=HERE)
         answer = await browser.submit(await browser.get("/account/data"), "download")
-        said = json.loads(answer.body)
-        assert HERE in {each["signed_in_from"] for each in said["sessions"]}
-        assert HERE in {each["last_seen_from"] for each in said["sessions"]}
-        started = [each for each in said["events"] if each["name"] == "session.started"]
+        account = json.loads(answer.body)
+        assert HERE in {session["signed_in_from"] for session in account["sessions"]}
+        assert HERE in {session["last_seen_from"] for session in account["sessions"]}
+        started = [event for event in account["events"] if event["name"] == "session.started"]
         assert ("203.0.113.7", "Firefox, Linux") in {
-            (each.get("ip_address"), each.get("browser")) for each in started
+            (event.get("ip_address"), event.get("browser")) for event in started
         }
 
     run(tmp_path, story)

@@ -124,9 +124,9 @@ def test_parallel_password_changes_succeed_once(tmp_path: Path, database_url: st
         answers = await asyncio.gather(
             *(
                 browser.submit(
-                    page, "change", current=PASSWORD, new=f"{NEW} {each}", again=f"{NEW} {each}"
+                    page, "change", current=PASSWORD, new=f"{NEW} {number}", again=f"{NEW} {number}"
                 )
-                for each, (browser, page) in enumerate(zip(browsers, pages, strict=True))
+                for number, (browser, page) in enumerate(zip(browsers, pages, strict=True))
             )
         )
         done = [answer for answer in answers if "changed" in answer.location]
@@ -141,15 +141,15 @@ def test_password_change_requires_the_own_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser, elsewhere = await signed_in(it), await signed_in(it)
         before = await stored(it)
-        said = {"current": PASSWORD, "new": NEW, "again": NEW}
+        passwords = {"current": PASSWORD, "new": NEW, "again": NEW}
         action, fields = (await browser.get("/account/security/password")).form("change")
         _, foreign = (await elsewhere.get("/account/security/password")).form("change")
         for wrong in ({}, {"csrf": "x"}, {"csrf": foreign["csrf"]}):
-            assert (await browser.post(action, {**said, **wrong})).status == 403
+            assert (await browser.post(action, {**passwords, **wrong})).status == 403
         cross = {"sec-fetch-site": "cross-site"}
-        assert (await browser.post(action, {**fields, **said}, cross)).status == 403
+        assert (await browser.post(action, {**fields, **passwords}, cross)).status == 403
         assert (await browser.send("GET", f"{action}?current=x&new=y")).status == 200
-        assert (await it.browser().post(action, said)).location == "/oauth/sign-in"
+        assert (await it.browser().post(action, passwords)).location == "/oauth/sign-in"
         assert await stored(it) == before
 
     run(tmp_path, story)

@@ -31,8 +31,8 @@ async def is_in(browser: Browser) -> bool:
 
 
 async def session_ids(it: Harness) -> list[str]:
-    found = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
-    return [session.id for session in sorted(found, key=lambda each: each.last_seen_at)]
+    sessions = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
+    return [session.id for session in sorted(sessions, key=lambda session: session.last_seen_at)]
 
 
 def test_each_browser_is_named_and_this_one_marked(tmp_path: Path, database_url: str) -> None:
@@ -192,8 +192,10 @@ def test_a_session_says_how_it_was_begun(
 ) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
-        said = " ".join(methods)
-        await it.store.write(lambda tx: tx.db.run("UPDATE sessions SET methods = :m", m=said))
+        stored_methods = " ".join(methods)
+        await it.store.write(
+            lambda tx: tx.db.run("UPDATE sessions SET methods = :m", m=stored_methods)
+        )
         page = await browser.get("/account/sessions")
         assert re.search(rf"Signed in <time[^<]+</time> with {words}(?! and)", page.body)
 

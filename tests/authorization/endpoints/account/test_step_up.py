@@ -11,9 +11,9 @@ from valetkey.authorization.authentication.session import PROOF_LASTS, find_pres
 
 async def proof(it: Harness, cookie: str) -> tuple[int, tuple[str, ...]]:
     key, settings, now = it.server.keyring.fingerprint_key, it.server.sessions, it.clock.now
-    found = await it.store.read(lambda tx: find_present(tx, cookie, "", key, settings, now))
-    assert found is not None
-    session = found.signed_in.session
+    live_session = await it.store.read(lambda tx: find_present(tx, cookie, "", key, settings, now))
+    assert live_session is not None
+    session = live_session.signed_in.session
     return now - session.proved_at, session.proved_by
 
 
@@ -54,8 +54,8 @@ def test_another_persons_password_proves_nothing(tmp_path: Path) -> None:
         alice = await signed_in(it)
         await it.store.write(lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_x", "x", 1))  # type: ignore[arg-type]
         page = await alice.get("/account/confirm")
-        said = {"password": PASSWORD, "username": "bob"}
-        assert (await alice.submit(page, "confirm", **said)).status == 401
+        fields = {"password": PASSWORD, "username": "bob"}
+        assert (await alice.submit(page, "confirm", **fields)).status == 401
 
     run(tmp_path, story)
 

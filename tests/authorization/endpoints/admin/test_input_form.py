@@ -37,25 +37,25 @@ LISTS = (
 
 
 async def web(it: Harness) -> Client:
-    found = await it.read(lambda tx: tx.clients.find("web"))
-    assert found is not None
-    return found
+    client = await it.read(lambda tx: tx.clients.find("web"))
+    assert client is not None
+    return client
 
 
 def rows(answer: Answer, name: str) -> list[str]:
     """Return what the rows of a list hold."""
     inputs = re.findall(rf'<input[^>]*name="{name}"[^>]*>', answer.body)
-    return [unescape(re.findall(r'value="([^"]*)"', each)[0]) for each in inputs]
+    return [unescape(re.findall(r'value="([^"]*)"', tag)[0]) for tag in inputs]
 
 
 def fault_of(answer: Answer, name: str, number: int) -> str:
     """Return what is said of a row, counted from 0, that is marked as invalid."""
-    place = f"{name.replace('_', '-')}-{number + 1}"
-    (row,) = re.findall(rf'<input id="{place}"[^>]*>', answer.body)
-    found = re.search(rf'<p class="message" id="{place}-fault"[^>]*>(.*?)</p>', answer.body)
-    assert ("aria-invalid" in row) == (found is not None)
-    assert found is None or f'aria-describedby="{place}-fault"' in row
-    return unescape(found[1]) if found else ""
+    field_id = f"{name.replace('_', '-')}-{number + 1}"
+    (row,) = re.findall(rf'<input id="{field_id}"[^>]*>', answer.body)
+    match = re.search(rf'<p class="message" id="{field_id}-fault"[^>]*>(.*?)</p>', answer.body)
+    assert ("aria-invalid" in row) == (match is not None)
+    assert match is None or f'aria-describedby="{field_id}-fault"' in row
+    return unescape(match[1]) if match else ""
 
 
 @pytest.mark.parametrize(("path", "name"), LISTS)
@@ -65,12 +65,12 @@ def test_entries_of_every_list_are_added_and_removed_without_a_script(
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)
-        asked = await page(browser, path)
-        action, shown = asked.form("do")
-        had = [each for each in shown[name] if each]
-        assert rows(asked, name) == [*had, ""]
+        form_page = await page(browser, path)
+        action, shown = form_page.form("do")
+        had = [entry for entry in shown[name] if entry]
+        assert rows(form_page, name) == [*had, ""]
         # The return key presses the first button of a form: it is none that removes.
-        first = re.findall(r"<button[^>]*>", asked.body.partition(f'action="{action}"')[2])[0]
+        first = re.findall(r"<button[^>]*>", form_page.body.partition(f'action="{action}"')[2])[0]
         assert "by-return" in first
         assert "name=" not in first
         before = await it.events()
@@ -98,9 +98,9 @@ def test_fault_is_beside_the_row_that_is_wrong(tmp_path: Path, database_url: str
         refused = await do(browser, EDIT, redirect_uris=uris)
         assert refused.status == 400
         assert rows(refused, "redirect_uris") == uris
-        told = [fault_of(refused, "redirect_uris", number) for number in range(4)]
-        assert told[0] == told[2] == told[3] == ""
-        assert "http is only for 127.0.0.1" in told[1]
+        faults = [fault_of(refused, "redirect_uris", number) for number in range(4)]
+        assert faults[0] == faults[2] == faults[3] == ""
+        assert "http is only for 127.0.0.1" in faults[1]
         # Empty rows before it are left out, of the form and of the count.
         refused = await do(browser, EDIT, default_scopes=["", before.scopes[0], "", "no:thing"])
         assert rows(refused, "default_scopes") == [before.scopes[0], "no:thing", ""]
@@ -163,10 +163,12 @@ def test_fields_that_name_objects_offer_them_and_refuse_unknown_ones(
         await do(browser, "/admin/groups/new", name="staff", description="All employees")
         api = {"name": "Calendar", "identifier": "https://calendar.example/"}
         assert (await do(browser, "/admin/apis/new", **api)).status == 303
-        asked = await page(browser, path)
-        place = f"{name.replace('_', '-')}-options"
-        assert f'list="{place}"' in asked.body
-        options = asked.body.partition(f'<datalist id="{place}">')[2].partition("</datalist>")[0]
+        form_page = await page(browser, path)
+        list_id = f"{name.replace('_', '-')}-options"
+        assert f'list="{list_id}"' in form_page.body
+        options = form_page.body.partition(f'<datalist id="{list_id}">')[2].partition(
+            "</datalist>"
+        )[0]
         (value,) = {"staff", "web", "https://calendar.example/"} & set(
             re.findall(r'value="([^"]*)"', options)
         )
@@ -207,8 +209,8 @@ def test_names_are_replaced_by_what_they_name(tmp_path: Path, database_url: str)
         refused = await do(browser, EDIT, exchanges_tokens_of=["one", "SCANNER"])
         assert refused.status == 400
         assert rows(refused, "exchanges_tokens_of") == ["one", "SCANNER", ""]
-        said = fault_of(refused, "exchanges_tokens_of", 1)
-        assert said == "Must be a client ID: several apps have this name."
+        fault = fault_of(refused, "exchanges_tokens_of", 1)
+        assert fault == "Must be a client ID: several apps have this name."
         assert metadata_of(await web(it)) == metadata
 
     run(tmp_path, story, database_url)
@@ -253,8 +255,8 @@ def test_invited_user_joins_groups_of_rows(tmp_path: Path, database_url: str) ->
 def labels(answer: Answer) -> list[str]:
     """Return the titles of the sections and the labels of the fields, in order."""
     form = answer.body.partition('id="do"')[0].partition("<h1>")[2]
-    found = re.findall(r"<(label|legend|strong)[^>]*>(.*?)</\1>", form, re.DOTALL)
-    return [" ".join(re.sub("<[^>]*>", "", text).split()) for _, text in found]
+    matches = re.findall(r"<(label|legend|strong)[^>]*>(.*?)</\1>", form, re.DOTALL)
+    return [" ".join(re.sub("<[^>]*>", "", text).split()) for _, text in matches]
 
 
 @pytest.mark.parametrize("kind", ["server", "browser", "device", "machine"])
@@ -270,7 +272,7 @@ def test_app_is_registered_and_edited_by_the_same_form(kind: str, tmp_path: Path
         client_id = made.body.partition('<code id="client-id">')[2].partition("<")[0]
         edit = await page(browser, f"/admin/clients/{client_id}/edit")
         # The new row of an entry aside.
-        assert [each for each in labels(edit) if each != "Redirect URIs 2"] == labels(new)
+        assert [label for label in labels(edit) if label != "Redirect URIs 2"] == labels(new)
         assert edit.form("do")[1]["tos_uri"] == ["https://notes.example/terms"]
         # A form that is only submitted changes nothing.
         before = await it.events()
@@ -296,7 +298,7 @@ def test_registration_keeps_what_was_typed_and_registers_once(tmp_path: Path) ->
         again = await browser.post(action, fixed)
         assert again.location == f"/admin/clients/{shown['client_id'][0]}"
         events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        mine = [each.name for each in events if each.client_id == shown["client_id"][0]]
+        mine = [event.name for event in events if event.client_id == shown["client_id"][0]]
         assert mine.count("client.registered") == 1
 
     run(tmp_path, story)
@@ -319,9 +321,11 @@ def test_field_of_a_user_offers_users_to_roles_that_may_change_something(
         browser = await administrator(it)
         await it.client("web")
         await do(browser, "/admin/groups/new", name="staff")
-        asked = await page(browser, path)
-        offered = asked.body.partition(f'<datalist id="{options}">')[2].partition("</datalist>")[0]
-        assert f'list="{options}"' in asked.body
+        form_page = await page(browser, path)
+        offered = form_page.body.partition(f'<datalist id="{options}">')[2].partition(
+            "</datalist>"
+        )[0]
+        assert f'list="{options}"' in form_page.body
         assert '<option value="ada">' in offered
         # At most a hundred: others are typed.
         assert offered.count("<option") <= 100
@@ -366,13 +370,13 @@ def test_errors_are_told_in_the_language_of_the_user(tmp_path: Path) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/groups/new", name="staff")
         browser.language = "de"
-        for path, typed, said in _WRONG:
+        for path, typed, message in _WRONG:
             with case(path, typed):
                 answer = await do(browser, path, **typed)
                 assert answer.status == 400, answer.location
                 faults = re.findall(r'<p class="message"[^>]*>(.*?)</p>', answer.body, re.DOTALL)
-                assert any(said in unescape(each) for each in faults), faults
-                assert not any('lang="en"' in each for each in faults), faults
+                assert any(message in unescape(fault) for fault in faults), faults
+                assert not any('lang="en"' in fault for fault in faults), faults
                 assert not list(english_on(f'<html lang="de">{" ".join(faults)}', "de"))
 
     run(tmp_path, story)

@@ -48,8 +48,8 @@ async def protect(it: Harness, username: str) -> None:
 
 async def roles(it: Harness) -> list[tuple[str, Role | None]]:
     def work(tx: Transaction) -> list[tuple[str, Role | None]]:
-        found = [tx.users.find(uid) for uid in tx.user_directory.with_roles(9)]
-        return [(user.username, user.role) for user in found if user is not None]
+        users = [tx.users.find(uid) for uid in tx.user_directory.with_roles(9)]
+        return [(user.username, user.role) for user in users if user is not None]
 
     return await it.store.read(work)
 

@@ -101,10 +101,10 @@ def test_nothing_that_a_thief_left_in_the_account_works_afterwards(
         )
         assert refused.status == 401
         assert (await here.get(undo)).status == 410
-        for each in await letters(it):
-            if each.kind is EmailKind.PASSWORD_RESET:
-                assert (await here.get(link_of(each))).status == 410
-        assert [each.kind for each in await letters(it) if each.to == THIEF] == [
+        for email in await letters(it):
+            if email.kind is EmailKind.PASSWORD_RESET:
+                assert (await here.get(link_of(email))).status == 410
+        assert [email.kind for email in await letters(it) if email.to == THIEF] == [
             EmailKind.PASSWORD_RESET
         ]
 
@@ -134,7 +134,7 @@ def test_earlier_address_cannot_take_a_secured_account_back(
         it.clock.forward(days(8))
         # An administrator corrects the address first, so the thief's is notified, with a link.
         await change_email(it, "bob@example.com")
-        undo = next(link_of(each) for each in await letters(it) if each.to == THIEF)
+        undo = next(link_of(email) for email in await letters(it) if email.to == THIEF)
         program = await caller(it, uid=ALICE.uid)
         body = {**shown, "email": "bob@example.com"}
         done = await program.call("POST", path, body, headers=HOST)
@@ -203,13 +203,13 @@ def test_factor_that_is_added_while_the_account_is_secured_is_not_kept(
         thief = await signed_in(it, "bob")
         page = await thief.get("/account/security/authenticator/new")
         typed = code(it, key_of(page))
-        begun, asked = threading.Event(), threading.Event()
+        begun, request_sent = threading.Event(), threading.Event()
 
         def secure(tx: Transaction) -> None:
             assert tx.users.find_to_change(BOB.uid)
             begun.set()
             # The thief's request arrives meanwhile, and waits for this one or for the database.
-            assert asked.wait(5)
+            assert request_sent.wait(5)
             time.sleep(0.5)
             remove_sign_in_methods(tx, BOB.uid, Instant(0), "account_secured", it.clock.now)
             end_everything(tx, BOB, it.clock.now, "account_secured")
@@ -217,7 +217,7 @@ def test_factor_that_is_added_while_the_account_is_secured_is_not_kept(
         async def add() -> None:
             await asyncio.to_thread(begun.wait)
             adding = asyncio.create_task(thief.submit(page, "set-up", code=typed))
-            asked.set()
+            request_sent.set()
             assert (await adding).status in {303, 403}
 
         await asyncio.gather(it.store.write(secure, done_by=by_user(ALICE.uid)), add())

@@ -144,8 +144,8 @@ def test_support_sends_a_link_to_choose_another_password(tmp_path: Path, databas
         assert kept.uid == BOB.uid
         assert (await last(it, "password_reset.requested")).done_by == f"user {ALICE.uid}"
         # Not as often as one likes: a mailbox is not flooded from here either.
-        told = [(await do(browser, f"{PAGE}/reset-mail")).status for _ in range(5)]
-        assert told == [303] * 4 + [409]
+        statuses = [(await do(browser, f"{PAGE}/reset-mail")).status for _ in range(5)]
+        assert statuses == [303] * 4 + [409]
         assert await it.store.read(lambda tx: tx.users.password_hash(BOB.uid))
 
     run(tmp_path, story, database_url, mail=MailSettings(transport=MailTransport.MAILBOX))

@@ -170,9 +170,9 @@ def test_64_submits_create_one_user(tmp_path: Path, database_url: str) -> None:
         page = await admin.get(NEW)
         fields = {**GRACE, "password_link": "show"}
         answers = await asyncio.gather(*(admin.submit(page, "do", **fields) for _ in range(64)))
-        made = [each for each in answers if each.status == 200]
+        made = [answer for answer in answers if answer.status == 200]
         assert len(made) == 1
-        assert {each.status for each in answers} <= {200, 400, 503}
+        assert {answer.status for answer in answers} <= {200, 400, 503}
 
     run(tmp_path, story, database_url)
 
@@ -228,8 +228,8 @@ def test_new_email_address_is_unverified_and_the_old_one_is_told(
         user = await bob(it)
         assert (user.email, user.username) == ("new@example.com", "robert")
         assert user.email_verified_at is None
-        told = await only(it, EmailKind.EMAIL_CHANGED)
-        assert told.to == "bob@example.com"
+        email = await only(it, EmailKind.EMAIL_CHANGED)
+        assert email.to == "bob@example.com"
 
     run(tmp_path, story, database_url, mail=BOX)
 

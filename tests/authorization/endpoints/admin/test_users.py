@@ -68,9 +68,9 @@ def test_several_users_are_disabled_at_once_and_refusals_are_named(
         assert f'formaction="{path}"' in users.body
         csrf = users.body.partition('name="csrf" value="')[2].partition('"')[0]
         uids = ["10001", "10002", "1001", "10001", "999999", "x", "-1"]
-        asked = await browser.post(path, {"csrf": csrf, "uid": uids})
-        assert knows(asked, "Selected: 3")
-        done = await browser.submit(asked, "do")
+        question = await browser.post(path, {"csrf": csrf, "uid": uids})
+        assert knows(question, "Selected: 3")
+        done = await browser.submit(question, "do")
         assert knows(done, "Done for 2 of 3.")
         assert knows(done, "Not done for 1 of 3; the reasons are below.")
         assert knows(done, "this is your own account")
@@ -103,8 +103,8 @@ def test_pages_lead_both_ways_in_every_order_and_leave_no_user_out(
             while address := page.beside("next"):
                 page = await browser.get(address)
                 pages.append(listed(page))
-            found = orders[start] = [each for one in pages for each in one]
-            assert len(found) == len(set(found)) == (120 if "q=" in start else 122)
+            urls = orders[start] = [url for one in pages for url in one]
+            assert len(urls) == len(set(urls)) == (120 if "q=" in start else 122)
             back = []
             while address := page.beside("prev"):
                 page = await browser.get(address)

@@ -47,9 +47,9 @@ def test_deep_link_leads_to_sign_in_and_back(path: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await give(it, Role.OWNER)
         browser = it.browser()
-        asked = await browser.get(path)
-        assert asked.status == 303
-        page = await browser.follow(asked)
+        answer = await browser.get(path)
+        assert answer.status == 303
+        page = await browser.follow(answer)
         done = await browser.submit(page, "sign-in", username="alice", password=PASSWORD)
         assert done.location == path
 
@@ -141,13 +141,13 @@ def test_a_form_from_elsewhere_is_refused(tmp_path: Path) -> None:
         browser = await administrator(it)
         page = await browser.get("/admin/users/1002/disable")
         action, fields = page.form("do")
-        for said, headers in (
+        for form, headers in (
             ({**fields, "csrf": ["x"]}, {}),
             ({}, {}),
             (fields, {"origin": "https://evil.example"}),
             (fields, {"sec-fetch-site": "cross-site"}),
         ):
-            assert (await browser.post(action, said, headers)).status == 403
+            assert (await browser.post(action, form, headers)).status == 403
         assert "user.disabled" not in await it.events()
 
     run(tmp_path, story)

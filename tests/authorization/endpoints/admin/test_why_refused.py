@@ -28,12 +28,12 @@ async def reference_of_a_refusal(it: Harness, here: Browser) -> str:
         state=SECRET,
         client_secret=SECRET,
     )
-    found = re.search(r"VK(?:-[0-9A-Z]{4}){3}", page.body)
-    assert found is not None, page.body
+    match = re.search(r"VK(?:-[0-9A-Z]{4}){3}", page.body)
+    assert match is not None, page.body
     # Without background jobs, the record is written here.
     for decision in it.server.decisions.drain(9):
         await it.write(lambda tx, made=decision: tx.decisions.add(made))  # type: ignore[misc]
-    return found[0]
+    return match[0]
 
 
 async def because(it: Harness, name: str, password: str) -> str:
@@ -46,10 +46,10 @@ async def because(it: Harness, name: str, password: str) -> str:
     admin = await signed_in(it)
     assert (await admin.get("/admin")).status == 200
     shown = await admin.get("/admin/events", name="sign_in.failed")
-    said = re.sub(r"<[^>]+>", " ", shown.body)
-    found = re.search(r"failed:\s+([\w ]+?)\s*\.", said)
-    assert found is not None, said
-    return found[1]
+    text = re.sub(r"<[^>]+>", " ", shown.body)
+    match = re.search(r"failed:\s+([\w ]+?)\s*\.", text)
+    assert match is not None, text
+    return match[1]
 
 
 @pytest.mark.parametrize(

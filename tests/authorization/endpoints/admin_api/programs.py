@@ -14,7 +14,7 @@ from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_id, fresh_secret
 
-EVERYTHING = tuple(each.value for each in Permission)
+EVERYTHING = tuple(permission.value for permission in Permission)
 
 
 @dataclass
@@ -96,8 +96,8 @@ class Caller:
         assert isinstance(status, int)
         assert isinstance(pairs, list)
         pieces = [message.get("body", b"") for message in messages[1:]]
-        told = b"".join(piece for piece in pieces if isinstance(piece, bytes))
-        return Reply(status, {k.decode(): v.decode() for k, v in pairs}, told)
+        reply_body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+        return Reply(status, {k.decode(): v.decode() for k, v in pairs}, reply_body)
 
 
 async def person(it: Harness, name: str, role: Role | None, uid: int) -> Uid:
@@ -127,11 +127,11 @@ async def caller(
     """Ada has this role from now on, and a token with these permissions, or all of her role."""
     await give_role(it, uid, role)
     fresh = FreshToken(fresh_id("at", SYSTEM.random), fresh_secret(Prefix.API_TOKEN, SYSTEM.random))
-    names = tuple(permissions) or tuple(each.value for each in MAY[role])
-    wanted = WantedToken("A program", names, lifetime or days(30), uid)
+    names = tuple(permissions) or tuple(permission.value for permission in MAY[role])
+    wanted_token = WantedToken("A program", names, lifetime or days(30), uid)
     key = it.foundation.keyring.fingerprint_key
     made = await it.write(
-        lambda tx: tokens.issue(tx, CommandLine(), key, wanted, fresh, it.clock.now)
+        lambda tx: tokens.issue(tx, CommandLine(), key, wanted_token, fresh, it.clock.now)
     )
     assert isinstance(made, ApiToken), made
     return Caller(it, fresh.secret.reveal())

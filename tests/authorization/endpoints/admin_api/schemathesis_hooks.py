@@ -17,7 +17,7 @@ def filter_case(_: schemathesis.HookContext, case: "schemathesis.Case[Any]") -> 
     """
     query, body = case.query or {}, case.body if isinstance(case.body, dict) else {}
     if "cursor" in query or any(
-        isinstance(each, float) for each in (*query.values(), *body.values())
+        isinstance(value, float) for value in (*query.values(), *body.values())
     ):
         return False
     made = case.meta.components.get(ParameterLocation.PATH) if case.meta else None

@@ -52,10 +52,10 @@ CALLS: tuple[tuple[str, object], ...] = (
 
 def _event(line: str) -> str:
     """The event of the operation that this call runs."""
-    for each in OPERATIONS:
-        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", f"{each.method} {each.path}"), line):
-            assert each.event is not None, line
-            return each.event.name
+    for operation in OPERATIONS:
+        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", f"{operation.method} {operation.path}"), line):
+            assert operation.event is not None, line
+            return operation.event.name
     raise AssertionError(line)
 
 
@@ -67,38 +67,38 @@ def test_each_call_leaves_its_event_with_the_token_that_made_it(
         await person(it, "bob", None, 2002)
         owner = await caller(it)
         by = by_token(ADA, str((await owner.call("GET", "/token")).record["id"]))
-        before = {each.id for each in await it.read(lambda tx: tx.events.newest(1_000))}
+        before = {event.id for event in await it.read(lambda tx: tx.events.newest(1_000))}
         for line, body in CALLS:
             method, path = line.split(" ", 1)
-            said = await owner.call(method, path, body)
-            assert said.status < 300, (line, said.body)
+            reply = await owner.call(method, path, body)
+            assert reply.status < 300, (line, reply.body)
             newest = await it.read(lambda tx: tx.events.newest(1_000))
-            fresh = {each for each in newest if each.id not in before}
-            assert _event(line) in {each.name for each in fresh}, line
-            assert {each.done_by for each in fresh} == {by}, (line, fresh)
-            before |= {each.id for each in fresh}
-        wanted = EventFilter(done_by=by)
-        found = await it.read(lambda tx: tx.event_search.page(wanted, END, 1_000))
-        assert {_event(line) for line, _ in CALLS} == {each.name for each in found} - {
+            fresh = {event for event in newest if event.id not in before}
+            assert _event(line) in {event.name for event in fresh}, line
+            assert {event.done_by for event in fresh} == {by}, (line, fresh)
+            before |= {event.id for event in fresh}
+        event_filter = EventFilter(done_by=by)
+        events = await it.read(lambda tx: tx.event_search.page(event_filter, END, 1_000))
+        assert {_event(line) for line, _ in CALLS} == {event.name for event in events} - {
             "signing_key.issued"
         }
 
     run(tmp_path, story, database_url)
 
 
-def _page(done_by: str, place: TimeCursor, tx: Transaction) -> Sequence[EventRecord]:
-    return tx.event_search.page(EventFilter(done_by=done_by), place, 2)
+def _page(done_by: str, cursor: TimeCursor, tx: Transaction) -> Sequence[EventRecord]:
+    return tx.event_search.page(EventFilter(done_by=done_by), cursor, 2)
 
 
 async def _every(it: Harness, done_by: str) -> list[EventRecord]:
     """What this actor did, two events at a time."""
-    seen, place = list[EventRecord](), END
+    seen, cursor = list[EventRecord](), END
     while True:
-        page = await it.read(partial(_page, done_by, place))
+        page = await it.read(partial(_page, done_by, cursor))
         if not page:
             return seen
         seen += page
-        place = TimeCursor(page[-1].at, page[-1].id)
+        cursor = TimeCursor(page[-1].at, page[-1].id)
 
 
 def test_events_can_be_filtered_by_actor(tmp_path: Path, database_url: str) -> None:
@@ -117,9 +117,9 @@ def test_events_can_be_filtered_by_actor(tmp_path: Path, database_url: str) -> N
             (SYSTEM, ["signing_key.issued"] * 2),
         ):
             seen = await _every(it, done_by)
-            found = [each.name for each in seen if each.name in {*names}]
-            assert sorted(found) == names, done_by
-            assert {each.done_by for each in seen} == {done_by}
+            event_names = [record.name for record in seen if record.name in {*names}]
+            assert sorted(event_names) == names, done_by
+            assert {record.done_by for record in seen} == {done_by}
         of_ada = EventFilter(uid=ADA, done_by=by_user(ADA))
         (own,) = await it.read(lambda tx: tx.event_search.page(of_ada, END, 10))
         assert (own.name, own.done_by) == ("user.changed", by_user(ADA))
@@ -179,13 +179,17 @@ def test_tokens_that_a_token_made_end_with_it(tmp_path: Path, database_url: str)
         first, other = await caller(it), await caller(it)
         tokens = [first]
         for name in ("second", "third"):
-            wanted = {"name": name, "permissions": ["read", "keys"], "lifetime": 60}
-            made = await tokens[-1].call("POST", "/tokens", wanted)
+            body = {"name": name, "permissions": ["read", "keys"], "lifetime": 60}
+            made = await tokens[-1].call("POST", "/tokens", body)
             assert made.status == 201, made.body
             tokens.append(replace(first, token=str(made.json["token"])))
         own = (await first.call("GET", "/token")).record["id"]
         assert (await first.call("DELETE", f"/tokens/{own}")).status == 204
-        assert [(await each.call("GET", "/token")).status for each in tokens] == [401, 401, 401]
+        assert [(await program.call("GET", "/token")).status for program in tokens] == [
+            401,
+            401,
+            401,
+        ]
         assert (await other.call("GET", "/token")).status == 200
 
     run(tmp_path, story, database_url)

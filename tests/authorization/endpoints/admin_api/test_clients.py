@@ -34,8 +34,8 @@ def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
         assert changed.json["client_secret"] is None
         late = await owner.call("PATCH", path, {"name": "Copier"}, headers=tag)
         assert late.status == 412
-        found = await owner.call("GET", "/clients?q=print&verified=false")
-        assert [each["client_id"] for each in found.items] == [client_id]
+        reply = await owner.call("GET", "/clients?q=print&verified=false")
+        assert [client["client_id"] for client in reply.items] == [client_id]
         same = await owner.call("GET", path, headers={"if-none-match": changed.headers["etag"]})
         assert (same.status, same.body) == (304, b"")
         whole = dict((await owner.call("GET", path)).headers)
@@ -78,9 +78,9 @@ def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
         for door in ("portal", "api"):
             keeper = it.foundation.registrar(door)
             for uris_then, allowed in ((uris, False), ((CALLBACK,), True)):
-                wanted = replace(metadata_of(current), redirect_uris=uris_then)
+                metadata = replace(metadata_of(current), redirect_uris=uris_then)
                 changed_to = await it.write(
-                    lambda tx, by=keeper, to=wanted: by.change(tx, current, to, it.clock.now)  # type: ignore[misc]
+                    lambda tx, by=keeper, to=metadata: by.change(tx, current, to, it.clock.now)  # type: ignore[misc]
                 )
                 assert isinstance(changed_to, Client) is allowed
 
@@ -149,7 +149,7 @@ def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
         await it.own_token("web", client_secret=str(made.json["client_secret"]))
         secrets = (await owner.call("GET", "/clients/web")).record["secrets"]
         assert isinstance(secrets, list)
-        new = next(each["id"] for each in secrets if each["ends_at"] is None)
+        new = next(secret["id"] for secret in secrets if secret["ends_at"] is None)
         assert (await owner.call("DELETE", f"/clients/web/secrets/{new}")).status == 204
         assert (await owner.call("DELETE", f"/clients/web/secrets/{new}")).status == 404
         refused = await it.token(
@@ -169,8 +169,8 @@ def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
             200,
             ["authorization_code", "implicit", "refresh_token"],
         )
-        found = await owner.call("GET", "/clients?legacy=true")
-        assert [each["client_id"] for each in found.items] == ["web"]
+        reply = await owner.call("GET", "/clients?legacy=true")
+        assert [client["client_id"] for client in reply.items] == ["web"]
         off = await owner.call("DELETE", "/clients/web/legacy/implicit")
         assert "implicit" not in str(off.json["grant_types"])
         assert (await owner.call("PUT", "/clients/web/legacy/refresh_token")).status == 404
@@ -201,14 +201,14 @@ def test_values_that_cannot_be_kept_are_left_out_and_named(tmp_path: Path) -> No
         assert (record["scopes"], record["default_scopes"]) == (["openid"], ["openid"])
         assert record["logo_uri"] == ""
         assert isinstance(left_out, list)
-        assert [(each["field"], each["value"]) for each in left_out] == [
+        assert [(omission["field"], omission["value"]) for omission in left_out] == [
             ("grant_types", "magic"),
             ("grant_types", "implicit"),
             ("scopes", "nothing:read"),
             ("logo_uri", "http://app.example/logo.png"),
             ("default_scopes", "nothing:read"),
         ]
-        assert all(each["detail"] for each in left_out)
+        assert all(omission["detail"] for omission in left_out)
 
     run(tmp_path, story)
 
@@ -221,18 +221,18 @@ def test_change_keeps_what_its_unusable_values_would_have_replaced(tmp_path: Pat
         made = await owner.call("POST", "/clients", {**body, "logo_uri": good})
         assert made.json["left_out"] == []
         path = f"/clients/{made.record['client_id']}"
-        said: dict[str, object] = {"logo_uri": "http://x.example/", "scopes": ["a:b"]}
+        changes: dict[str, object] = {"logo_uri": "http://x.example/", "scopes": ["a:b"]}
         tag = {"if-match": made.headers["etag"]}
-        changed = await owner.call("PATCH", path, said, headers=tag)
+        changed = await owner.call("PATCH", path, changes, headers=tag)
         assert changed.status == 200, changed.body
         assert (changed.record["logo_uri"], changed.record["scopes"]) == (good, ["openid"])
         left_out = changed.json["left_out"]
         assert isinstance(left_out, list)
-        assert [each["field"] for each in left_out] == ["scopes", "logo_uri"]
+        assert [omission["field"] for omission in left_out] == ["scopes", "logo_uri"]
         # What identifies the app, and grants of which nothing would remain, are refused.
         tag = {"if-match": changed.headers["etag"]}
         for wrong in ({"redirect_uris": ["http://app.example/"]}, {"grant_types": ["magic"]}):
-            refused = await owner.call("PATCH", path, {**said, **wrong}, headers=tag)
+            refused = await owner.call("PATCH", path, {**changes, **wrong}, headers=tag)
             assert refused.status == 400
         assert (await owner.call("GET", path)).record == changed.record
 
@@ -250,7 +250,7 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
         while path:
             page = await owner.call("GET", path)
             assert page.status == 200
-            seen += [each["client_id"] for each in page.items]
+            seen += [client["client_id"] for client in page.items]
             link = page.headers.get("link", "")
             assert bool(link) == (page.json["next"] is not None)
             path = link.partition("<")[2].partition(">")[0].removeprefix("/admin/api/v1")
@@ -258,15 +258,15 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
         assert seen[0] == "app4"
         # Sorted without the slash that one of them was declared with.
         names = ("https://a.example", "https://b.example/", "https://b.example-c.org")
-        for each in names:
-            await owner.call("POST", "/apis", {"identifier": each, "name": "An API"})
-        found, after = list[object](), ""
-        while len(found) < len(names):
+        for identifier in names:
+            await owner.call("POST", "/apis", {"identifier": identifier, "name": "An API"})
+        identifiers, after = list[object](), ""
+        while len(identifiers) < len(names):
             page = await owner.call("GET", f"/apis?limit=1{after}")
-            found += [each["identifier"] for each in page.items]
-            assert (page.json["next"] is None) is (len(found) == len(names))
+            identifiers += [api["identifier"] for api in page.items]
+            assert (page.json["next"] is None) is (len(identifiers) == len(names))
             after = f"&cursor={page.json['next']}"
-        assert found == [*names]
+        assert identifiers == [*names]
 
     run(tmp_path, story, database_url)
 
@@ -283,8 +283,8 @@ def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: s
             f"done_by=user%201001%20token%20{id_}",
             "since=0&until=9007199254740992&name=client.verified",
         ):
-            found = await owner.call("GET", f"/events?{query}")
-            assert [each["name"] for each in found.items] == ["client.verified"], query
+            reply = await owner.call("GET", f"/events?{query}")
+            assert [event["name"] for event in reply.items] == ["client.verified"], query
         assert (await owner.call("GET", "/events?uid=1001&name=user.registered")).items
         assert not (await owner.call("GET", "/events?uid=77")).items
         assert (await owner.call("GET", "/events?outcome=success&name=user.registered")).items
@@ -292,7 +292,7 @@ def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: s
         seen, path = list[object](), "/events?limit=2"
         while path:
             page = await owner.call("GET", path)
-            seen += [each["id"] for each in page.items]
+            seen += [event["id"] for event in page.items]
             link = page.headers.get("link", "")
             path = link.partition("<")[2].partition(">")[0].removeprefix("/admin/api/v1")
         assert len(seen) == len(set(seen)) > 4

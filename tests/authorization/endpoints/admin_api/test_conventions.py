@@ -23,7 +23,7 @@ def test_both_documents_describe_one_way_to_page() -> None:
         ]
         assert pages
         for operation in pages:
-            names = {each["name"] for each in operation["parameters"]}
+            names = {parameter["name"] for parameter in operation["parameters"]}
             assert {"limit", "cursor"} <= names, operation["operationId"]
             assert "after" not in names
 
@@ -39,7 +39,7 @@ def test_token_of_a_page_leads_to_the_next_one(tmp_path: Path) -> None:
         cursor: object = ""
         while cursor is not None:
             page = await owner.call("GET", f"/groups?limit=1{cursor and f'&cursor={cursor}'}")
-            seen += [str(each["name"]) for each in page.items]
+            seen += [str(group["name"]) for group in page.items]
             cursor = page.json["next"]
             assert (cursor is None) is ("link" not in page.headers)
         assert sorted(seen) == ["one", "three", "two"]

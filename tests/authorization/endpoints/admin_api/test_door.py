@@ -106,11 +106,11 @@ def test_api_token_ends_by_expiry_and_by_revocation(tmp_path: Path) -> None:
         assert (await short.call("GET", "/token")).status == 401
         owner = await caller(it)
         tokens = (await owner.call("GET", "/tokens")).items
-        assert [each["works"] for each in tokens] == [True, False]
+        assert [token["works"] for token in tokens] == [True, False]
         own = str((await owner.call("GET", "/token")).record["id"])
         ended = await asyncio.gather(*(owner.call("DELETE", f"/tokens/{own}") for _ in "123"))
-        assert min(each.status for each in ended) == 204
-        assert [each.status for each in ended].count(204) == 1
+        assert min(reply.status for reply in ended) == 204
+        assert [reply.status for reply in ended].count(204) == 1
         assert (await owner.call("GET", "/token")).status == 401
 
     run(tmp_path, story)
@@ -119,18 +119,22 @@ def test_api_token_ends_by_expiry_and_by_revocation(tmp_path: Path) -> None:
 def test_api_token_cannot_create_a_wider_or_longer_one(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         narrow = await caller(it, Role.OWNER, ("read", "keys"), lifetime=days(7))
-        wanted = {"name": "Next", "permissions": ["read"], "lifetime": 86_400}
-        made = await narrow.call("POST", "/tokens", wanted)
+        body = {"name": "Next", "permissions": ["read"], "lifetime": 86_400}
+        made = await narrow.call("POST", "/tokens", body)
         assert made.status == 201, made.body
         assert made.record["permissions"] == ["read"]
-        for wider in (["read", "clients"], ["roles"], [each.value for each in Permission]):
-            answer = await narrow.call("POST", "/tokens", {**wanted, "permissions": wider})
+        for wider in (
+            ["read", "clients"],
+            ["roles"],
+            [permission.value for permission in Permission],
+        ):
+            answer = await narrow.call("POST", "/tokens", {**body, "permissions": wider})
             assert answer.status == 400, wider
             assert "/permissions" in answer.body.decode()
-        longer = await narrow.call("POST", "/tokens", {**wanted, "lifetime": 8 * 86_400})
+        longer = await narrow.call("POST", "/tokens", {**body, "lifetime": 8 * 86_400})
         assert "/lifetime" in longer.body.decode()
         reader = Caller(it, str(made.json["token"]))
-        assert (await reader.call("POST", "/tokens", wanted)).status == 403
+        assert (await reader.call("POST", "/tokens", body)).status == 403
         assert (await reader.call("GET", "/tokens")).status == 200
 
     run(tmp_path, story)
@@ -188,11 +192,11 @@ _BAD_BODIES: tuple[tuple[bytes, str], ...] = (
 def test_bad_bodies_are_told_what_is_wrong(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
-        for raw, said in _BAD_BODIES:
-            with case(raw, said):
+        for raw, message in _BAD_BODIES:
+            with case(raw, message):
                 answer = await owner.call("POST", "/tokens", raw=raw)
                 assert answer.status == 400, answer.body
-                assert said in answer.body.decode()
+                assert message in answer.body.decode()
 
     run(tmp_path, story)
 

@@ -66,7 +66,7 @@ def test_renamed_group_keeps_members_roles_and_apps(tmp_path: Path, database_url
             "GET", "/oauth/userinfo", authorization=f"Bearer {tokens.text('access_token')}"
         )
         assert userinfo.json["groups"] == ["engineering", "team"]
-        events = [each.name for each in await it.event_records()]
+        events = [record.name for record in await it.event_records()]
         assert (events.count("group.changed"), events.count("client.changed")) == (1, 1)
 
     run(tmp_path, story, database_url)
@@ -138,11 +138,11 @@ def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_ur
         )
         assert set(answers) <= {200, 201, 400, 404, 409, 412, 422}
         listed = (await owner.call("GET", "/groups")).items
-        names = [str(each["name"]) for each in listed]
+        names = [str(group["name"]) for group in listed]
         assert names.count("x") == 1
         assert len(set(names)) == len(names)
-        tops = {each["name"] for each in listed if not each["parent"]}
-        assert {each["parent"] for each in listed} <= {"", *tops}
+        tops = {group["name"] for group in listed if not group["parent"]}
+        assert {group["parent"] for group in listed} <= {"", *tops}
         app = await it.read(lambda tx: tx.clients.find("app"))
         assert app is not None
         assert app.openid.required_groups == (("a",) if "a" in names else ("x",))

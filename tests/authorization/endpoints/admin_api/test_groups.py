@@ -20,8 +20,8 @@ SCOPES = ("openid", "groups", "notes:read")
 
 
 async def make_groups(owner: Caller, *names: str) -> None:
-    for each in names:
-        name, _, parent = each.partition("<")
+    for group in names:
+        name, _, parent = group.partition("<")
         made = await owner.call("POST", "/groups", {"name": name, "parent": parent})
         assert made.status == 201, made.body
 
@@ -51,9 +51,9 @@ def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url
             assert answer.status in {400, 422}, answer.body
             assert field in answer.body.decode()
         first = await owner.call("GET", "/groups?limit=2")
-        assert [each["name"] for each in first.items] == ["board", "engineering"]
+        assert [group["name"] for group in first.items] == ["board", "engineering"]
         rest = await owner.call("GET", f"/groups?limit=2&cursor={first.json['next']}")
-        assert ([each["name"] for each in rest.items], rest.json["next"]) == (["staff"], None)
+        assert ([group["name"] for group in rest.items], rest.json["next"]) == (["staff"], None)
         assert (await owner.call("DELETE", "/groups/staff")).status == 409
         assert (await owner.call("DELETE", "/groups/engineering")).json == {"changed": True}
         assert (await owner.call("DELETE", "/groups/engineering")).status == 404
@@ -72,17 +72,17 @@ def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
         await make_groups(owner, "staff", "engineering<staff", "board")
         path = f"/groups/engineering/members/{ADA}"
         added = await asyncio.gather(*(owner.call("PUT", path) for _ in range(8)))
-        assert sorted(str(each.json["changed"]) for each in added) == ["False"] * 7 + ["True"]
+        assert sorted(str(reply.json["changed"]) for reply in added) == ["False"] * 7 + ["True"]
         assert (await it.events()).count("group_member.added") == 1
         listed = await owner.call("GET", "/groups/engineering/members")
-        assert [each["uid"] for each in listed.items] == [ADA]
+        assert [member["uid"] for member in listed.items] == [ADA]
         own = (await owner.call("GET", f"/users/{ADA}/groups")).json
         assert own == {"direct": ["engineering"], "all": ["engineering", "staff"]}
         await it.client("app", scopes=SCOPES)
         first = await it.exchange("app", await it.code("app", "openid groups"))
-        told = _told(first)["groups"]
-        assert told == ["engineering", "staff"]
-        assert (await _claims(it, first.text("access_token")))["groups"] == told
+        groups = _told(first)["groups"]
+        assert groups == ["engineering", "staff"]
+        assert (await _claims(it, first.text("access_token")))["groups"] == groups
         plain = await it.exchange("app", await it.code("app", "openid"))
         assert "groups" not in _told(plain)
         assert "groups" not in await _claims(it, plain.text("access_token"))

@@ -28,13 +28,13 @@ def test_overview_counts_the_apps_of_the_list(tmp_path: Path) -> None:
         declared = {"identifier": "https://mcp.example/mcp", "name": "Calendar"}
         assert (await owner.call("POST", "/apis", declared)).status == 201
         listed = (await owner.call("GET", "/clients")).items
-        assert [each["client_id"] for each in listed] == ["web"]
+        assert [client["client_id"] for client in listed] == ["web"]
         seen = await it.read(lambda tx: totals(tx, CommandLine(), it.clock.now).clients)
         assert (seen.count, seen.more) == (1, False)
         # The credential of the resource server is no app, but events lead to its page.
         for query in ("?q=resource", "?type=confidential", "?disabled=false"):
-            found = (await owner.call("GET", f"/clients{query}")).items
-            assert [each["client_id"] for each in found] in ([], ["web"]), query
+            clients = (await owner.call("GET", f"/clients{query}")).items
+            assert [client["client_id"] for client in clients] in ([], ["web"]), query
         assert (await owner.call("GET", "/clients/resource-server")).status == 200
 
     run(tmp_path, story)
@@ -49,7 +49,7 @@ def test_link_of_an_administrator_is_no_requested_reset(tmp_path: Path) -> None:
         uid = Uid(int(str(made.record["uid"])))
         path = f"/users/{uid}/password-link"
         assert (await owner.call("POST", path, {"password_link": "show"})).status == 200
-        events = [each["name"] for each in (await owner.call("GET", "/events")).items]
+        events = [event["name"] for event in (await owner.call("GET", "/events")).items]
         assert events.count("set_password_link.issued") == 2
         assert "password_reset.requested" not in events
         await it.password(WORD, uid)
@@ -71,8 +71,8 @@ async def _numbers(it: Harness, browser: Browser) -> tuple[int, int]:
     client = await it.read(lambda tx: tx.clients.find("web"))
     assert client is not None
     subjects = Subjects(it.foundation.keyring.fingerprint_key)
-    place = (Instant(1 << 53), 0)
-    crowd = await it.read(lambda tx: users_of_app(tx, client, subjects, place, 9, now))
+    position = (Instant(1 << 53), 0)
+    crowd = await it.read(lambda tx: users_of_app(tx, client, subjects, position, 9, now))
     assert (crowd.total, len(crowd.people)) == (people, people)
     assert portal.count('data-label="Last active"') == people
     user = (await page(browser, f"/admin/users/{ADA}")).body

@@ -18,8 +18,8 @@ _MADE: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 def _record(reply: Reply) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(reply.body)
-    record: dict[str, Any] = found.get("record", found)
+    document: dict[str, Any] = msgspec.json.decode(reply.body)
+    record: dict[str, Any] = document.get("record", document)
     return record
 
 

@@ -34,8 +34,8 @@ def _token(servers: Servers) -> str:
     metadata = ClientMetadata("Printer", redirect_uris=("https://app.example/cb",))
     servers.register_client(metadata, "printer", "a secret that is long enough for a client")
     fresh = FreshToken("at_fuzz", fresh_secret(Prefix.API_TOKEN, SYSTEM.random))
-    everything = tuple(each.value for each in Permission)
-    wanted = WantedToken("Fuzzer", everything, days(365), Uid(1001))
+    everything = tuple(permission.value for permission in Permission)
+    wanted_token = WantedToken("Fuzzer", everything, days(365), Uid(1001))
 
     async def make() -> None:
         foundation = build_foundation(servers.settings, SYSTEM, {})
@@ -45,7 +45,7 @@ def _token(servers: Servers) -> str:
             for uid in (1001, 1002):
                 tx.user_directory.set_role(Uid(uid), Role.OWNER, now)
             key = foundation.keyring.fingerprint_key
-            made = tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+            made = tokens.issue(tx, CommandLine(), key, wanted_token, fresh, now)
             assert isinstance(made, ApiToken), made
 
         try:
@@ -61,9 +61,9 @@ def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
     with Servers(tmp_path, settings=replace(Settings()), with_resource=False) as servers:
         program = Path(sys.executable).with_name("schemathesis")
         command = [str(program), "--no-color", "--config-file", str(_CONFIGURATION), "run"]
-        asked = ["--checks", "all", "-H", f"Authorization: Bearer {_token(servers)}"]
+        options = ["--checks", "all", "-H", f"Authorization: Bearer {_token(servers)}"]
         ran = subprocess.run(
-            [*command, *asked, f"{servers.auth_url}/admin/api/v1/openapi.json"],
+            [*command, *options, f"{servers.auth_url}/admin/api/v1/openapi.json"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "SCHEMATHESIS_HOOKS": _HOOKS},
             capture_output=True,
@@ -71,8 +71,8 @@ def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
             check=False,
             timeout=180,
         )
-    said = "\n".join(line[:300] for line in ran.stdout.splitlines())
-    assert ran.returncode == 0, said[-8_000:] + ran.stderr
+    output = "\n".join(line[:300] for line in ran.stdout.splitlines())
+    assert ran.returncode == 0, output[-8_000:] + ran.stderr
     # A run that tried nothing would be as green.
     made = re.search(r"(\d+) generated", ran.stdout)
     assert made is not None, ran.stdout

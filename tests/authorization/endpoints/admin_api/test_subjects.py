@@ -52,10 +52,10 @@ async def _all(owner: Caller, query: str) -> Sequence[str]:
     """The names of all events found, one a page."""
     names, path = list[str](), f"/events?limit=1&{query}"
     while path:
-        found = await owner.call("GET", path)
-        assert found.status == 200, (query, found.body)
-        names += [str(each["name"]) for each in found.items]
-        path = found.headers.get("link", "").partition("<")[2].partition(">")[0]
+        reply = await owner.call("GET", path)
+        assert reply.status == 200, (query, reply.body)
+        names += [str(event["name"]) for event in reply.items]
+        path = reply.headers.get("link", "").partition("<")[2].partition(">")[0]
         path = path.removeprefix("/admin/api/v1")
     return names
 
@@ -66,10 +66,10 @@ def test_events_about_an_object_are_found_by_it_through_every_entrance(
     async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it)
-        told = await _objects(owner)
+        objects = await _objects(owner)
         token = f"token:{(await owner.call('GET', '/token')).record['id']}"
-        told |= {token: ["api_token.issued"]}
-        for subject, names in told.items():
+        objects |= {token: ["api_token.issued"]}
+        for subject, names in objects.items():
             assert sorted(await _all(owner, f"subject={subject}")) == sorted(names), subject
             one = await _all(owner, f"subject={subject}&name={names[0]}&outcome=success")
             assert one == names[:1], subject
@@ -96,17 +96,17 @@ def test_events_about_an_object_are_found_by_it_through_every_entrance(
             assert (await owner.call("GET", f"/events?subject={wrong}")).status == 400, wrong
 
         browser = await administrator(it)
-        for subject, names in told.items():
+        for subject, names in objects.items():
             body = (await page(browser, f"/admin/events?subject={subject}")).body
             shown = re.findall(r"<code>(\w+\.\w+)</code>", body.partition('id="events"')[2])
             assert sorted(shown) == sorted(names), subject
             copied = await owner.call("POST", "/events/export", {"subject": subject})
             lines = [json.loads(line) for line in copied.body.splitlines()]
-            assert sorted(each["name"] for each in lines) == sorted(names), subject
+            assert sorted(event["name"] for event in lines) == sorted(names), subject
         unknown = await page(browser, "/admin/events?subject=nothing")
         assert "Enter a kind of object" in unknown.body
         assert 'class="entries"' not in unknown.body
-        for subject, names in told.items():
+        for subject, names in objects.items():
             kind, _, id_ = subject.partition(":")
             if subject == "group:others":
                 continue
@@ -132,9 +132,9 @@ def test_a_renamed_group_keeps_its_events(tmp_path: Path, database_url: str) -> 
         await owner.call("POST", "/groups", {"name": "printers"})
         assert await _all(owner, "subject=group:writers") == ["group.changed", "group.created"]
         assert await _all(owner, "subject=group:printers") == ["group.created"]
-        found = await owner.call("GET", "/events?subject=group:writers")
+        reply = await owner.call("GET", "/events?subject=group:writers")
         await owner.call("DELETE", "/groups/writers")
-        of_id = await _all(owner, f"subject={found.items[0]['subject']}")
+        of_id = await _all(owner, f"subject={reply.items[0]['subject']}")
         assert of_id == ["group.deleted", "group.changed", "group.created"]
 
     run(tmp_path, story, database_url)
@@ -156,11 +156,11 @@ def test_events_about_an_object_keep_their_order_over_pages(
         await it.write(happen)
         seen, after = list[object](), ""
         while True:
-            found = await owner.call("GET", f"/events?subject=stream:st_1&limit=4{after}")
-            seen += [json.dumps(each["data"]) for each in found.items]
-            if found.json["next"] is None:
+            reply = await owner.call("GET", f"/events?subject=stream:st_1&limit=4{after}")
+            seen += [json.dumps(event["data"]) for event in reply.items]
+            if reply.json["next"] is None:
                 break
-            after = f"&cursor={found.json['next']}"
+            after = f"&cursor={reply.json['next']}"
         assert len(seen) == len(set(seen)) == 30
         assert len(await _all(owner, "subject=provider&done_by=cli%20test")) == 60
         assert len(await _all(owner, "subject=provider:p_2&done_by=cli%20test")) == 20
@@ -174,11 +174,11 @@ def test_events_about_an_object_keep_their_order_over_pages(
 def test_sentences_name_the_objects_and_link_to_them(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
-        told = await _objects(owner)
+        objects = await _objects(owner)
         scim = await owner.call("POST", "/scim-credentials", {"name": "Okta & Co"})
         assert scim.status == 201, scim.body
-        api = next(each for each in told if each.startswith("api:")).partition(":")[2]
-        hook = next(each for each in told if each.startswith("webhook:")).partition(":")[2]
+        api = next(name for name in objects if name.startswith("api:")).partition(":")[2]
+        hook = next(name for name in objects if name.startswith("webhook:")).partition(":")[2]
         token = (await owner.call("GET", "/token")).record["id"]
         browser = await administrator(it)
 

@@ -20,7 +20,7 @@ def test_webhook_is_created_tested_and_removed(tmp_path: Path, database_url: str
         assert (created.status, secret.startswith("whsec_")) == (201, True)
         listed = await owner.call("GET", "/webhooks")
         assert secret not in listed.body.decode()
-        assert [each["url"] for each in listed.items] == [URL]
+        assert [webhook["url"] for webhook in listed.items] == [URL]
         at = f"/webhooks/{webhook_id}"
         for verb, changed in (("disable", True), ("disable", False), ("enable", True)):
             answer = await owner.call("POST", f"{at}/{verb}")
@@ -105,9 +105,9 @@ _INVALID_WEBHOOKS: tuple[dict[str, object], ...] = (
 def test_invalid_webhook_is_rejected(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
-        for wanted in _INVALID_WEBHOOKS:
-            with case(wanted):
-                assert (await owner.call("POST", "/webhooks", wanted)).status == 400
+        for body in _INVALID_WEBHOOKS:
+            with case(body):
+                assert (await owner.call("POST", "/webhooks", body)).status == 400
                 assert (await owner.call("GET", "/webhooks")).items == []
 
     run(tmp_path, story)

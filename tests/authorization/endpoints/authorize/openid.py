@@ -72,9 +72,9 @@ async def allowed(it: Harness, browser: Browser, **changed: str) -> Said:
         page = await browser.sign_in(page)
     if 'id="allow"' in page.body:
         page = await browser.allow(page)
-    told = said(page)
-    assert told.fields["iss"] == ISSUER
-    return told
+    response = said(page)
+    assert response.fields["iss"] == ISSUER
+    return response
 
 
 def claims_of(it: Harness, id_token: str, client_id: str = "oidc1") -> dict[str, object]:
@@ -99,8 +99,8 @@ async def begin(it: Harness) -> Browser:
 
 
 async def id_token(it: Harness, browser: Browser, **changed: str) -> str:
-    told = await allowed(it, browser, response_type="id_token", **changed)
-    return told.fields["id_token"]
+    response = await allowed(it, browser, response_type="id_token", **changed)
+    return response.fields["id_token"]
 
 
 async def payload(it: Harness, code: str) -> CodePayload:
@@ -111,9 +111,9 @@ async def payload(it: Harness, code: str) -> CodePayload:
 
 
 async def consent(it: Harness) -> Consent:
-    found = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "oidc1"))
-    assert found is not None
-    return found
+    stored_consent = await it.store.read(lambda tx: tx.consents.find(ALICE.uid, "oidc1"))
+    assert stored_consent is not None
+    return stored_consent
 
 
 def asks_who(answer: Answer) -> bool:
@@ -126,4 +126,4 @@ def asks_whether(answer: Answer) -> bool:
 
 def wish(id_token: object = None, userinfo: object = None) -> str:
     members = {"id_token": id_token, "userinfo": userinfo}
-    return json.dumps({name: asked for name, asked in members.items() if asked})
+    return json.dumps({name: claims for name, claims in members.items() if claims})

@@ -21,9 +21,9 @@ APP = "https://app.example/cb?code="
 
 def button(page: Answer) -> str:
     """Where the one button of an error page leads."""
-    found = re.findall(r'<a class="button[^>]* href="([^"]*)"', page.body)
-    assert len(found) == 1, page.body
-    return unescape(found[0])
+    links = re.findall(r'<a class="button[^>]* href="([^"]*)"', page.body)
+    assert len(links) == 1, page.body
+    return unescape(links[0])
 
 
 async def to_the_end(here: Browser, page: Answer) -> Answer:
@@ -110,8 +110,8 @@ def test_page_of_an_answered_request_leads_to_the_app(
 ) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
-        said = {"nonce": nonce} if nonce else {}
-        sealed, page = await begun(alice, **said)
+        parameters = {"nonce": nonce} if nonce else {}
+        sealed, page = await begun(alice, **parameters)
         first = await alice.allow(await alice.sign_in(page))
         again = await to_the_end(alice, await alice.get(f"{path}?interaction={sealed}"))
         assert again.location.startswith(APP)
@@ -202,12 +202,12 @@ def test_form_with_a_stale_token_has_one_button_to_the_form(tmp_path: Path) -> N
         alice = it.browser()
         _, page = await begun(alice)
         action, fields = page.form("sign-in")
-        said = {"username": "alice", "password": PASSWORD, "csrf": "x" + fields["csrf"][0]}
-        refused = await alice.post(action, said)
+        form = {"username": "alice", "password": PASSWORD, "csrf": "x" + fields["csrf"][0]}
+        refused = await alice.post(action, form)
         is_page(refused, 403)
         on = await to_the_end(alice, await alice.get(button(refused)))
         assert "read your notes" in (await alice.sign_in(on)).body
-        plain = await alice.post("/oauth/sign-in", {**said, "csrf": "x"})
+        plain = await alice.post("/oauth/sign-in", {**form, "csrf": "x"})
         is_page(plain, 403)
         assert button(plain) == "/oauth/sign-in"
 

@@ -36,9 +36,9 @@ def test_transaction_makes_every_check_that_is_judged_again(
         made: list[str] = []
         expected: list[str] = []
         for of in (*AGAIN, "ANSWER_CHECKS"):
-            known = getattr(checks, of)
-            expected += [check.__name__ for check in known]
-            recorded = tuple(_recorded(check, made, check.__name__) for check in known)
+            original_checks = getattr(checks, of)
+            expected += [check.__name__ for check in original_checks]
+            recorded = tuple(_recorded(check, made, check.__name__) for check in original_checks)
             monkeypatch.setattr(checks, of, recorded)
         pending = await pending_of(it)
         await it.change(replace(WEB, description="Prints them all"))

@@ -36,8 +36,8 @@ def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(
         assert answer.status == 303
         assert answer.header("referrer-policy") == "no-referrer"
         assert answer.location.startswith("https://app.example/cb#access_token=")
-        told = answer.told_in_fragment
-        assert list(told) == [
+        response = answer.told_in_fragment
+        assert list(response) == [
             "access_token",
             "token_type",
             "expires_in",
@@ -46,19 +46,27 @@ def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(
             "state",
             "iss",
         ]
-        assert (told["token_type"], told["expires_in"], told["uid"]) == ("bearer", "600", "1001")
-        assert (told["scope"], told["state"], told["iss"]) == ("notes:read", "xyz", ISSUER)
+        assert (response["token_type"], response["expires_in"], response["uid"]) == (
+            "bearer",
+            "600",
+            "1001",
+        )
+        assert (response["scope"], response["state"], response["iss"]) == (
+            "notes:read",
+            "xyz",
+            ISSUER,
+        )
         keys = it.authorize.minter.keys.published(it.clock.now)
         token = access_token.verify(
-            told["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
+            response["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
         )
         assert (token.client_id, token.subject, token.expires_at) == ("imp1", "1001", NOON + 600)
         grant_id = token.grant_id or ""
-        found = await it.store.read(lambda tx: tx.grants.find(grant_id))
-        assert found is not None
-        assert found.grant.grant_type == "implicit"
-        assert found.grant.refresh_print is None
-        assert found.grant.expires_at == NOON + 600
+        stored_grant = await it.store.read(lambda tx: tx.grants.find(grant_id))
+        assert stored_grant is not None
+        assert stored_grant.grant.grant_type == "implicit"
+        assert stored_grant.grant.refresh_print is None
+        assert stored_grant.grant.expires_at == NOON + 600
         assert sorted(await it.events()) == [
             "access_token.issued",
             "consent.given",
@@ -89,8 +97,8 @@ def test_a_token_by_reference_can_be_found_again(tmp_path: Path) -> None:
         token = (await alice.allow(page)).told_in_fragment["access_token"]
         assert token.startswith("vk_at_")
         mark = it.server.keyring.fingerprint_key.fingerprint(ACCESS_TOKEN, token)
-        found = await it.store.read(lambda tx: tx.access_tokens.find(mark))
-        assert found is not None
-        assert found[0].uid == 1001
+        stored_token = await it.store.read(lambda tx: tx.access_tokens.find(mark))
+        assert stored_token is not None
+        assert stored_token[0].uid == 1001
 
     run(tmp_path, story)

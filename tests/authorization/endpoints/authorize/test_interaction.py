@@ -39,11 +39,11 @@ def test_az_19_another_browser_can_do_nothing_with_the_address(tmp_path: Path) -
         page = await alice.get(begun.location)
         is_page(await mallory.get(begun.location), 403)
         is_page(await mallory.submit(page, "sign-in", username="bob", password="x"), 403)
-        asked = await alice.submit(
+        redirect = await alice.submit(
             page, "sign-in", username="alice", password="correct horse battery staple"
         )
-        is_page(await mallory.get(asked.location), 403)
-        consent = await alice.follow(asked)
+        is_page(await mallory.get(redirect.location), 403)
+        consent = await alice.follow(redirect)
         is_page(await mallory.submit(consent, "allow", decision="allow"), 403)
         assert "code" in (await alice.allow(consent)).told
 
@@ -131,14 +131,14 @@ def test_session_that_ended_meanwhile_requires_sign_in(tmp_path: Path) -> None:
             session_id = pending.signed_in.session.id
             await it.store.write(lambda tx, ended=session_id: tx.sessions.end(ended, now))  # type: ignore[misc]
         assert isinstance(await answer(it.server, loud, now), ShowSignIn)
-        told = await answer(it.server, silent, now)
-        assert isinstance(told, ClientError)
-        assert told.refusal.code is ErrorCode.LOGIN_REQUIRED
+        outcome = await answer(it.server, silent, now)
+        assert isinstance(outcome, ClientError)
+        assert outcome.refusal.code is ErrorCode.LOGIN_REQUIRED
         last = await pending_of(it)
         await it.change(replace(WEB, scope=Scope.of("write")))
-        told = await answer(it.server, last, now)
-        assert isinstance(told, ClientError)
-        assert told.refusal.code is ErrorCode.INVALID_SCOPE
+        outcome = await answer(it.server, last, now)
+        assert isinstance(outcome, ClientError)
+        assert outcome.refusal.code is ErrorCode.INVALID_SCOPE
         await it.change(replace(WEB, disabled_at=now))
         with pytest.raises(Refused):
             await answer(it.server, last, now)
@@ -199,8 +199,8 @@ def test_parallel_sign_out_either_notifies_the_app_or_issues_nothing(
         await it.register(EVERYTHING)
         for number in range(8):
             alice = it.browser()
-            asked = {"response_type": "code id_token", "prompt": "consent"}
-            page = await alice.sign_in(await ask(alice, nonce=f"n{number}", **asked))
+            parameters = {"response_type": "code id_token", "prompt": "consent"}
+            page = await alice.sign_in(await ask(alice, nonce=f"n{number}", **parameters))
             live = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))
             (session,) = live
 

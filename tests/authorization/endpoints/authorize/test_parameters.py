@@ -38,8 +38,8 @@ def test_silently_the_sign_in_is_as_old_as_it_was(tmp_path: Path) -> None:
         it.clock.forward(minutes(5))
         claims = claims_of(it, await id_token(it, alice, prompt="none", nonce="second"))
         assert claims["auth_time"] == NOON
-        told = said(await ask(alice, prompt="none", max_age="10000", nonce="third"))
-        assert (await payload(it, told.fields["code"])).auth_time == NOON
+        response = said(await ask(alice, prompt="none", max_age="10000", nonce="third"))
+        assert (await payload(it, response.fields["code"])).auth_time == NOON
 
     run(tmp_path, story)
 
@@ -54,8 +54,8 @@ def test_az_09_asked_to_sign_in_again_the_person_did_so_later_in_the_same_sessio
         it.clock.forward(1)
         page = await ask(alice, nonce="third", response_type="id_token", **changed)
         assert asks_who(page)
-        told = said(await alice.sign_in(page))
-        after = claims_of(it, told.fields["id_token"])
+        response = said(await alice.sign_in(page))
+        after = claims_of(it, response.fields["id_token"])
         assert after["auth_time"] == NOON + 1
         assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
 
@@ -98,8 +98,8 @@ def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(tmp_path: Path) -
         page = await ask(alice, id_token_hint=hint, nonce="3")
         assert asks_who(page)  # the session did not last so long
         assert "code" in said(await alice.sign_in(page)).names
-        told = said(await ask(alice, id_token_hint=hint, prompt="none", nonce="4"))
-        assert "code" in told.names
+        response = said(await ask(alice, id_token_hint=hint, prompt="none", nonce="4"))
+        assert "code" in response.names
 
     run(tmp_path, story)
 
@@ -111,16 +111,16 @@ def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(tmp_path
         bob = it.browser()
         page = await bob.sign_in(await ask(bob, nonce="3"), "bob")
         await bob.allow(page)
-        told = said(await ask(bob, id_token_hint=hint, prompt="none", nonce="4"))
-        assert told.fields["error"] == "login_required"
+        response = said(await ask(bob, id_token_hint=hint, prompt="none", nonce="4"))
+        assert response.fields["error"] == "login_required"
         page = await ask(bob, id_token_hint=hint, nonce="5")
         assert asks_who(page)
         # Bob again: nothing is given for him, and he is not asked for ever.
-        told = said(await bob.sign_in(page, "bob"))
-        assert told.fields["error"] == "login_required"
+        response = said(await bob.sign_in(page, "bob"))
+        assert response.fields["error"] == "login_required"
         page = await ask(bob, id_token_hint=hint, nonce="6")
-        told = said(await bob.sign_in(page))
-        assert (await payload(it, told.fields["code"])).uid == ALICE.uid
+        response = said(await bob.sign_in(page))
+        assert (await payload(it, response.fields["code"])).uid == ALICE.uid
 
     run(tmp_path, story)
 
@@ -148,8 +148,8 @@ def test_az_11_id_token_hint_must_be_issued_to_this_client(tmp_path: Path) -> No
         }
         for name, hint in twisted.items():
             for prompt in ("none", "login"):
-                told = said(await ask(alice, id_token_hint=hint, prompt=prompt, nonce="4"))
-                assert told.fields["error"] == "invalid_request", name
+                response = said(await ask(alice, id_token_hint=hint, prompt=prompt, nonce="4"))
+                assert response.fields["error"] == "invalid_request", name
         assert "code" in said(await ask(alice, id_token_hint=good, nonce="4")).names
 
     run(tmp_path, story)
@@ -162,8 +162,8 @@ def test_openid_cannot_be_unticked(tmp_path: Path) -> None:
         page = await alice.sign_in(await ask(alice, scope="openid email"))
         boxes = re.findall(r'<input type="checkbox"[^>]*?value="(\w+)"', page.body)
         assert boxes == ["email"]
-        told = said(await alice.allow(page, scope=[]))
-        assert (await payload(it, told.fields["code"])).scope == "openid"
+        response = said(await alice.allow(page, scope=[]))
+        assert (await payload(it, response.fields["code"])).scope == "openid"
 
     run(tmp_path, story)
 
@@ -179,12 +179,16 @@ def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(tmp_pat
             ("o", "id_token token", False),
         ):
             alice = it.browser()
-            asked = {"client_id": client_id, "response_type": response_type, "prompt": "consent"}
-            asked |= {"nonce": response_type, "scope": "openid offline_access"}
-            page = await alice.sign_in(await ask(alice, **asked))
+            parameters = {
+                "client_id": client_id,
+                "response_type": response_type,
+                "prompt": "consent",
+            }
+            parameters |= {"nonce": response_type, "scope": "openid offline_access"}
+            page = await alice.sign_in(await ask(alice, **parameters))
             assert ('value="offline_access"' in page.body) is shown
-            told = said(await alice.allow(page))
-            assert "error" not in told.names
+            response = said(await alice.allow(page))
+            assert "error" not in response.names
 
     run(tmp_path, story)
 
@@ -202,8 +206,8 @@ def test_unsupported_parameters_have_their_own_errors(
 ) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = said(await ask(it.browser(), response_mode="form_post", **{name: "x"}))
-        assert (told.way, told.fields["error"]) == ("form_post", error)
+        response = said(await ask(it.browser(), response_mode="form_post", **{name: "x"}))
+        assert (response.way, response.fields["error"]) == ("form_post", error)
 
     run(tmp_path, story)
 
@@ -230,9 +234,9 @@ def test_a_pairwise_subject_is_the_one_that_is_compared(tmp_path: Path) -> None:
             ("claims", wish({"sub": {"value": subject}}), "code"),
             ("claims", wish({"sub": {"value": str(ALICE.uid)}}), "error"),
         ):
-            asked = {name: value, "nonce": f"{name}{expected}"}
-            told = said(await ask(alice, prompt="none", **asked))
-            assert expected in told.names
+            parameters = {name: value, "nonce": f"{name}{expected}"}
+            response = said(await ask(alice, prompt="none", **parameters))
+            assert expected in response.names
 
     run(tmp_path, story)
 
@@ -242,8 +246,8 @@ def test_the_mark_of_the_session_is_that_of_the_browser(tmp_path: Path) -> None:
         alice = await begin(it)
         states = set[str]()
         for nonce in ("2", "3"):
-            told = said(await ask(alice, nonce=nonce))
-            state = told.fields["session_state"]
+            response = said(await ask(alice, nonce=nonce))
+            state = response.fields["session_state"]
             salt = state.partition(".")[2]
             mark = alice.cookies["__Host-browser-state"]
             assert state == session_state("oidc1", "https://app.example", mark, salt)
@@ -261,8 +265,8 @@ def test_an_old_token_is_a_hint_after_its_session_ended(tmp_path: Path) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")
         fresh = it.browser()
-        told = said(await ask(fresh, id_token_hint=hint, prompt="none", nonce="3"))
-        assert told.fields["error"] == "login_required"
+        response = said(await ask(fresh, id_token_hint=hint, prompt="none", nonce="3"))
+        assert response.fields["error"] == "login_required"
         assert asks_who(await ask(fresh, id_token_hint=hint, nonce="3"))
 
     run(tmp_path, story)

@@ -30,9 +30,9 @@ def is_sign_up(page: Answer) -> bool:
 
 
 async def account(it: Harness, name: str) -> User:
-    found = await it.read(lambda tx: tx.users.find_by_name(name))
-    assert found is not None
-    return found
+    user = await it.read(lambda tx: tx.users.find_by_name(name))
+    assert user is not None
+    return user
 
 
 async def create(browser: Browser, page: Answer) -> Answer:
@@ -49,8 +49,8 @@ def test_visitor_signs_up_allows_and_is_back_at_the_app(tmp_path: Path) -> None:
         assert "to continue to" in page.body
         page = await create(visitor, page)
         assert asks_whether(page)
-        told = said(await visitor.allow(page))
-        assert (await payload(it, told.fields["code"])).uid == (await account(it, "grace")).uid
+        response = said(await visitor.allow(page))
+        assert (await payload(it, response.fields["code"])).uid == (await account(it, "grace")).uid
 
     run(tmp_path, story, accounts=OPEN)
 
@@ -66,8 +66,8 @@ def test_request_goes_on_from_the_link_in_the_email(tmp_path: Path) -> None:
         page = await visitor.get(link_of(await only(it, EmailKind.SIGN_UP)))
         page = await visitor.follow(await visitor.submit(page, "finish"))
         assert asks_whether(page)
-        told = said(await visitor.allow(page))
-        assert (await payload(it, told.fields["code"])).uid == (await account(it, "grace")).uid
+        response = said(await visitor.allow(page))
+        assert (await payload(it, response.fields["code"])).uid == (await account(it, "grace")).uid
 
     run(tmp_path, story, accounts=OPEN, mail=BOX)
 
@@ -79,8 +79,8 @@ def test_signed_in_user_is_offered_a_new_account(tmp_path: Path) -> None:
         assert is_sign_up(page)
         page = await create(alice, page)
         assert asks_whether(page)
-        told = said(await alice.allow(page))
-        assert (await payload(it, told.fields["code"])).uid == (await account(it, "grace")).uid
+        response = said(await alice.allow(page))
+        assert (await payload(it, response.fields["code"])).uid == (await account(it, "grace")).uid
 
     run(tmp_path, story, accounts=OPEN)
 
@@ -93,8 +93,8 @@ def test_user_who_has_an_account_signs_in_from_the_sign_up_page(tmp_path: Path) 
         (way,) = {part.split('"')[0] for part in page.body.split('href="/oauth/sign-in')[1:]}
         page = await visitor.get(f"/oauth/sign-in{way}".replace("&amp;", "&"))
         assert asks_who(page)
-        told = said(await visitor.sign_in(page))
-        assert (await payload(it, told.fields["code"])).uid == ALICE.uid
+        response = said(await visitor.sign_in(page))
+        assert (await payload(it, response.fields["code"])).uid == ALICE.uid
 
     run(tmp_path, story, accounts=OPEN)
 
@@ -105,8 +105,8 @@ def test_visitor_goes_back_to_the_app_without_an_account(tmp_path: Path) -> None
         visitor = it.browser()
         page = await ask(visitor, prompt="create", nonce="2")
         answer = await visitor.submit(page, "cancel", decision="deny")
-        told = said(await visitor.follow(answer))
-        assert told.fields["error"] == "access_denied"
+        response = said(await visitor.follow(answer))
+        assert response.fields["error"] == "access_denied"
 
     run(tmp_path, story, accounts=OPEN)
 
@@ -127,8 +127,8 @@ def test_prompt_create_beside_others_shows_the_sign_up_page(tmp_path: Path, prom
 def test_prompt_create_beside_none_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        told = said(await ask(alice, prompt="none create", nonce="2"))
-        assert told.fields["error"] == "invalid_request"
+        response = said(await ask(alice, prompt="none create", nonce="2"))
+        assert response.fields["error"] == "invalid_request"
 
     run(tmp_path, story, accounts=OPEN)
 
@@ -161,9 +161,9 @@ def test_prompt_create_is_announced_where_it_works_and_refused_elsewhere(
         if supported:
             assert is_sign_up(page)
             return
-        told = said(page)
-        assert told.fields["error"] == "invalid_request"
-        assert "select_account" in told.fields["error_description"]
-        assert "create" not in told.fields["error_description"]
+        response = said(page)
+        assert response.fields["error"] == "invalid_request"
+        assert "select_account" in response.fields["error_description"]
+        assert "create" not in response.fields["error_description"]
 
     run(tmp_path, story, accounts=AccountSettings(sign_up=mode))

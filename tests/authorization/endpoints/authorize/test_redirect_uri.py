@@ -25,7 +25,7 @@ def test_native_app_on_another_loopback_port_needs_a_user_each_time(tmp_path: Pa
         other = {"client_id": "nat1", "redirect_uri": "http://127.0.0.1:1024/other"}
         is_page(await alice.get("/oauth/authorize", **usual(**other)), 400)
         await it.register(replace(WEB, id="web2", redirect_uris=NATIVE.redirect_uris))
-        said = usual(client_id="web2", redirect_uri=uri)
-        is_page(await alice.get("/oauth/authorize", **said), 400)
+        parameters = usual(client_id="web2", redirect_uri=uri)
+        is_page(await alice.get("/oauth/authorize", **parameters), 400)
 
     run(tmp_path, story)

@@ -30,7 +30,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import to_base64url
 
 STATE = "\t\"><&\u0085\ufeff\ufffe\U0001f600%0d+ '`"
-FRONT = [each for each in ResponseType if each is not ResponseType.CODE]
+FRONT = [response_type for response_type in ResponseType if response_type is not ResponseType.CODE]
 BROUGHT = {
     "code": {"code"},
     "token": {"access_token", "token_type", "expires_in", "scope", "uid"},
@@ -45,8 +45,8 @@ def half(text: str) -> str:
 def brought(response_type: ResponseType) -> set[str]:
     """What comes beside state and issuer."""
     names = set().union(*(BROUGHT[word] for word in response_type.words))
-    told = response_type is not ResponseType.TOKEN
-    return names | ({"session_state"} if told else set())
+    has_session = response_type is not ResponseType.TOKEN
+    return names | ({"session_state"} if has_session else set())
 
 
 @pytest.mark.parametrize("mode", ["", "query", "fragment", "form_post"])
@@ -58,45 +58,50 @@ def test_each_response_type_returns_exactly_what_it_names(
         await it.register(EVERYTHING)
         browser = it.browser()
         if mode and not ResponseMode(mode).fits(response_type):
-            told = said(await ask(browser, response_type=response_type, response_mode=mode))
-            assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
+            response = said(await ask(browser, response_type=response_type, response_mode=mode))
+            assert (response.way, response.fields["error"]) == ("fragment", "invalid_request")
             return
-        asked = {"response_type": response_type.value, "state": STATE}
-        told = await allowed(it, browser, **asked, **({"response_mode": mode} if mode else {}))
+        parameters = {"response_type": response_type.value, "state": STATE}
+        response = await allowed(
+            it, browser, **parameters, **({"response_mode": mode} if mode else {})
+        )
         usual = "query" if response_type is ResponseType.CODE else "fragment"
-        assert told.way == (mode or usual)
-        assert told.names == brought(response_type) | {"state", "iss"}
-        assert told.fields["state"] == STATE
-        await check(it, response_type, told)
+        assert response.way == (mode or usual)
+        assert response.names == brought(response_type) | {"state", "iss"}
+        assert response.fields["state"] == STATE
+        await check(it, response_type, response)
 
     run(tmp_path, story)
 
 
-async def check(it: Harness, response_type: ResponseType, told: Said) -> None:
+async def check(it: Harness, response_type: ResponseType, response: Said) -> None:
     (session,) = await it.store.read(lambda tx: tx.sessions.live_of(1001, it.clock.now))  # type: ignore[arg-type]
     if response_type.has_id_token:
-        claims = claims_of(it, told.fields["id_token"])
+        claims = claims_of(it, response.fields["id_token"])
         hashes = {"s_hash": half(STATE)}
         if response_type.has_code:
-            hashes["c_hash"] = half(told.fields["code"])
+            hashes["c_hash"] = half(response.fields["code"])
         if response_type.has_token:
-            hashes["at_hash"] = half(told.fields["access_token"])
+            hashes["at_hash"] = half(response.fields["access_token"])
         assert {name: text for name, text in claims.items() if name.endswith("_hash")} == hashes
         assert (claims["nonce"], claims["auth_time"]) == (NONCE, NOON)
         assert (claims["sub"], claims["sid"]) == ("1001", session.id)
     if response_type.has_code:
-        code = await payload(it, told.fields["code"])
+        code = await payload(it, response.fields["code"])
         assert (code.nonce, code.methods, code.session_id) == (NONCE, ("pwd",), session.id)
     if response_type.has_token:
         keys = it.authorize.minter.keys.published(it.clock.now)
         token = access_token.verify(
-            told.fields["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
+            response.fields["access_token"], keys, issuer=ISSUER, audience=API, now=it.clock.now
         )
         assert (token.client_id, token.expires_at) == ("oidc1", NOON + 600)
-        found = await it.store.read(lambda tx: tx.grants.find(token.grant_id or ""))
-        assert found is not None
-        assert (found.grant.grant_type, found.grant.refresh_print) == ("implicit", None)
-        assert (found.grant.sid, found.grant.methods) == (session.id, ("pwd",))
+        stored_grant = await it.store.read(lambda tx: tx.grants.find(token.grant_id or ""))
+        assert stored_grant is not None
+        assert (stored_grant.grant.grant_type, stored_grant.grant.refresh_print) == (
+            "implicit",
+            None,
+        )
+        assert (stored_grant.grant.sid, stored_grant.grant.methods) == (session.id, ("pwd",))
     told_of = await it.store.read(lambda tx: tx.participants.of_session(session.id))
     assert list(told_of) == ([] if response_type is ResponseType.TOKEN else ["oidc1"])
 
@@ -104,8 +109,8 @@ async def check(it: Harness, response_type: ResponseType, told: Said) -> None:
 def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = await allowed(it, it.browser(), response_type="token id_token code")
-        assert told.names >= {"code", "id_token", "access_token"}
+        response = await allowed(it, it.browser(), response_type="token id_token code")
+        assert response.names >= {"code", "id_token", "access_token"}
 
     run(tmp_path, story)
 
@@ -116,10 +121,10 @@ def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
 def test_unknown_response_type_is_refused_in_query_or_fragment(tmp_path: Path, text: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = said(await ask(it.browser(), response_type=text))
-        assert told.fields["error"] == "unsupported_response_type"
-        assert told.fields["state"] == "xyz"
-        assert told.way == ("fragment" if "id_token" in text else "query")
+        response = said(await ask(it.browser(), response_type=text))
+        assert response.fields["error"] == "unsupported_response_type"
+        assert response.fields["state"] == "xyz"
+        assert response.way == ("fragment" if "id_token" in text else "query")
 
     run(tmp_path, story)
 
@@ -143,9 +148,12 @@ def test_front_channel_response_types_require_grant_and_profile(
         for client_id in "cmio":
             answer = await ask(it.browser(), client_id=client_id, response_type=response_type)
             if client_id in refused:
-                told = said(answer)
-                assert (told.way, told.fields["error"]) == ("fragment", "unauthorized_client")
-                assert told.fields["iss"] == ISSUER
+                response = said(answer)
+                assert (response.way, response.fields["error"]) == (
+                    "fragment",
+                    "unauthorized_client",
+                )
+                assert response.fields["iss"] == ISSUER
             else:
                 assert 'id="sign-in"' in answer.body
 
@@ -170,11 +178,11 @@ def test_az_13_an_id_token_through_the_browser_needs_a_nonce(
 def test_an_id_token_needs_the_scope_openid(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = said(await ask(it.browser(), response_type="id_token", scope="notes:read"))
-        assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
+        response = said(await ask(it.browser(), response_type="id_token", scope="notes:read"))
+        assert (response.way, response.fields["error"]) == ("fragment", "invalid_request")
         # By default it is asked for.
-        told = await allowed(it, it.browser(), response_type="id_token", scope="-")
-        assert "id_token" in told.names
+        response = await allowed(it, it.browser(), response_type="id_token", scope="-")
+        assert "id_token" in response.names
 
     run(tmp_path, story)
 
@@ -195,10 +203,10 @@ def test_an_error_goes_the_way_the_answer_would_have_gone(
 ) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = said(await ask(it.browser(), response_mode=mode.value, **changed))
-        assert told.way == mode.value
-        assert told.fields["error"] == error
-        assert (told.fields["state"], told.fields["iss"]) == ("xyz", ISSUER)
+        response = said(await ask(it.browser(), response_mode=mode.value, **changed))
+        assert response.way == mode.value
+        assert response.fields["error"] == error
+        assert (response.fields["state"], response.fields["iss"]) == ("xyz", ISSUER)
 
     run(tmp_path, story)
 
@@ -208,9 +216,9 @@ def test_an_unknown_mode_is_told_by_the_usual_one(tmp_path: Path, response_mode:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         for response_type, way in (("code", "query"), ("code id_token", "fragment")):
-            asked = {"response_type": response_type, "response_mode": response_mode}
-            told = said(await ask(it.browser(), **asked))
-            assert (told.way, told.fields["error"]) == (way, "invalid_request")
+            parameters = {"response_type": response_type, "response_mode": response_mode}
+            response = said(await ask(it.browser(), **parameters))
+            assert (response.way, response.fields["error"]) == (way, "invalid_request")
 
     run(tmp_path, story)
 
@@ -221,11 +229,11 @@ def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
 ) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
-        told = said(await ask(it.browser(), response_mode="form_post", state=state))
-        assert told.fields["error"] == "invalid_request"
-        assert "state" not in told.names
-        told = await allowed(it, it.browser(), state=state)
-        assert told.fields["state"] == state
+        response = said(await ask(it.browser(), response_mode="form_post", state=state))
+        assert response.fields["error"] == "invalid_request"
+        assert "state" not in response.names
+        response = await allowed(it, it.browser(), state=state)
+        assert response.fields["state"] == state
 
     run(tmp_path, story)
 
@@ -258,17 +266,17 @@ def test_64_submissions_of_one_hybrid_answer_issue_once(tmp_path: Path, database
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
-        asked = {"response_type": "code id_token token", "response_mode": "form_post"}
-        page = await browser.sign_in(await ask(browser, **asked))
+        parameters = {"response_type": "code id_token token", "response_mode": "form_post"}
+        page = await browser.sign_in(await ask(browser, **parameters))
 
         async def press() -> Answer:
             return await browser.allow(page)
 
         answers = await asyncio.gather(*(press() for _ in range(64)))
-        won = [each for each in answers if 'action="https://app.example/cb"' in each.body]
+        won = [answer for answer in answers if 'action="https://app.example/cb"' in answer.body]
         assert len(won) == 1
         assert said(won[0]).names >= {"code", "id_token", "access_token"}
-        assert {each.status for each in answers if each is not won[0]} == {400}
+        assert {answer.status for answer in answers if answer is not won[0]} == {400}
         names = await it.events()
         assert names.count("code.issued") == names.count("access_token.issued") == 1
         assert await it.count("grants") == 1
@@ -296,13 +304,13 @@ def test_posted_request_keeps_state_and_nonce(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()
-        asked = asking(response_type="code id_token", response_mode="form_post", state=STATE)
+        parameters = asking(response_type="code id_token", response_mode="form_post", state=STATE)
         page = await browser.sign_in(
-            await browser.follow(await browser.post("/oauth/authorize", asked))
+            await browser.follow(await browser.post("/oauth/authorize", parameters))
         )
-        told = said(await browser.allow(page))
-        assert told.fields["state"] == STATE
-        assert claims_of(it, told.fields["id_token"])["nonce"] == NONCE
+        response = said(await browser.allow(page))
+        assert response.fields["state"] == STATE
+        assert claims_of(it, response.fields["id_token"])["nonce"] == NONCE
 
     run(tmp_path, story)
 
@@ -318,12 +326,12 @@ def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
         )
         await it.register(replace(EVERYTHING, openid=encrypted))
         browser = it.browser()
-        asked = {"response_type": "code id_token", "response_mode": mode}
-        page = await browser.sign_in(await ask(browser, **asked))
-        told = said(await browser.allow(page))
-        assert (told.way, told.fields["error"]) == (mode, "server_error")
-        assert told.fields["state"] == "xyz"
-        assert not told.names & {"code", "id_token"}
+        parameters = {"response_type": "code id_token", "response_mode": mode}
+        page = await browser.sign_in(await ask(browser, **parameters))
+        response = said(await browser.allow(page))
+        assert (response.way, response.fields["error"]) == (mode, "server_error")
+        assert response.fields["state"] == "xyz"
+        assert not response.names & {"code", "id_token"}
 
     run(tmp_path, story)
 
@@ -335,7 +343,9 @@ def test_claims_above_eight_kibibytes_are_an_error_in_the_fragment(
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         places = (ClaimLocation.ACCESS_TOKEN, ClaimLocation.ID_TOKEN)
-        large = [DeclaredClaim(f"c{each}", f"constant:{'x' * 1_000}", places) for each in range(9)]
+        large = [
+            DeclaredClaim(f"c{number}", f"constant:{'x' * 1_000}", places) for number in range(9)
+        ]
 
         def declare(tx: Transaction) -> None:
             Declarations.of(tx).hold_all()
@@ -348,12 +358,12 @@ def test_claims_above_eight_kibibytes_are_an_error_in_the_fragment(
 
         await it.write(declare)
         browser = it.browser()
-        told = await allowed(it, browser, response_type=response_type)
-        assert (told.way, told.fields["error"]) == ("fragment", "invalid_request")
-        assert told.names.isdisjoint({"code", "access_token", "id_token"})
+        response = await allowed(it, browser, response_type=response_type)
+        assert (response.way, response.fields["error"]) == ("fragment", "invalid_request")
+        assert response.names.isdisjoint({"code", "access_token", "id_token"})
         assert await it.count("grants") == await it.count("consents") == 0
         assert await it.write(remove)
-        told = await allowed(it, browser, response_type=response_type)
-        assert "access_token" in told.names
+        response = await allowed(it, browser, response_type=response_type)
+        assert "access_token" in response.names
 
     run(tmp_path, story)

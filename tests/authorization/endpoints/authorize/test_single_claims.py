@@ -29,10 +29,10 @@ def test_a_subject_in_claims_is_the_only_one_that_will_do(tmp_path: Path) -> Non
     async def story(it: Harness) -> None:
         alice = await begin(it)
         mine, bobs = (wish({"sub": {"value": str(user.uid)}}) for user in (ALICE, BOB))
-        told = said(await ask(alice, claims=mine, prompt="none", nonce="2"))
-        assert "code" in told.names
-        told = said(await ask(alice, claims=bobs, prompt="none", nonce="3"))
-        assert told.fields["error"] == "login_required"
+        response = said(await ask(alice, claims=mine, prompt="none", nonce="2"))
+        assert "code" in response.names
+        response = said(await ask(alice, claims=bobs, prompt="none", nonce="3"))
+        assert response.fields["error"] == "login_required"
         assert asks_who(await ask(alice, claims=bobs, nonce="3"))
 
     run(tmp_path, story)
@@ -43,16 +43,16 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(
 ) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        asked = wish({"email": {"essential": True}, "auth_time": None}, {"nickname": None})
-        told = said(await ask(alice, claims=asked, prompt="none", nonce="2"))
-        assert told.fields["error"] == "consent_required"
-        page = await ask(alice, claims=asked, nonce="3")
+        claims_request = wish({"email": {"essential": True}, "auth_time": None}, {"nickname": None})
+        response = said(await ask(alice, claims=claims_request, prompt="none", nonce="2"))
+        assert response.fields["error"] == "consent_required"
+        page = await ask(alice, claims=claims_request, nonce="3")
         assert asks_whether(page)
         assert "know your email address" in page.body
         assert "know your nickname" in page.body
         assert "auth_time" not in page.body
-        told = said(await alice.allow(page, claim=["email"]))
-        code = await payload(it, told.fields["code"])
+        response = said(await alice.allow(page, claim=["email"]))
+        code = await payload(it, response.fields["code"])
         assert json.loads(code.claims) == {
             "id_token": {"email": {"essential": True}, "auth_time": None}
         }
@@ -60,17 +60,17 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(
         # What was allowed is not asked for again, and what was not, is.
         only = wish({"email": None})
         assert "code" in said(await ask(alice, claims=only, prompt="none", nonce="4")).names
-        page = await ask(alice, claims=asked, nonce="5")
+        page = await ask(alice, claims=claims_request, nonce="5")
         assert asks_whether(page)
         await alice.allow(page, claim=["email", "nickname", "phone_number"])
         assert (await consent(it)).claims == {"email", "nickname"}
         page_of_log = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
-        noted = [json.loads(each.data) for each in page_of_log if each.name == "consent.given"]
+        noted = [json.loads(event.data) for event in page_of_log if event.name == "consent.given"]
         # Within a second they have no order.
-        claims = sorted(each["claims"] for each in noted)
+        claims = sorted(data["claims"] for data in noted)
         assert claims == [[], ["email"], ["email", "nickname"]]
-        told = said(await ask(alice, claims=asked, prompt="none", nonce="6"))
-        assert json.loads((await payload(it, told.fields["code"])).claims).keys() == {
+        response = said(await ask(alice, claims=claims_request, prompt="none", nonce="6"))
+        assert json.loads((await payload(it, response.fields["code"])).claims).keys() == {
             "id_token",
             "userinfo",
         }
@@ -81,15 +81,17 @@ def test_single_claims_are_shown_can_be_unticked_and_are_remembered(
 def test_claims_that_a_scope_brings_are_not_shown_twice(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        asked = wish({"email": None, "name": None})
-        page = await ask(alice, scope="openid email", claims=asked, nonce="2")
+        claims_request = wish({"email": None, "name": None})
+        page = await ask(alice, scope="openid email", claims=claims_request, nonce="2")
         assert page.body.count('name="claim"') == 1
-        told = said(await alice.allow(page, scope=["email"], claim=["name"]))
-        code = await payload(it, told.fields["code"])
+        response = said(await alice.allow(page, scope=["email"], claim=["name"]))
+        code = await payload(it, response.fields["code"])
         assert json.loads(code.claims)["id_token"].keys() == {"email", "name"}
         # Allowed as a scope, it need not be allowed by itself.
-        told = said(await ask(alice, scope="openid", claims=asked, prompt="none", nonce="3"))
-        assert "code" in told.names
+        response = said(
+            await ask(alice, scope="openid", claims=claims_request, prompt="none", nonce="3")
+        )
+        assert "code" in response.names
 
     run(tmp_path, story)
 
@@ -97,10 +99,10 @@ def test_claims_that_a_scope_brings_are_not_shown_twice(tmp_path: Path) -> None:
 def test_a_scope_that_is_not_ticked_takes_its_claims_along(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        asked = wish({"email": None})
-        page = await ask(alice, scope="openid email profile", claims=asked, nonce="2")
-        told = said(await alice.allow(page, scope=["profile"]))
-        code = await payload(it, told.fields["code"])
+        claims_request = wish({"email": None})
+        page = await ask(alice, scope="openid email profile", claims=claims_request, nonce="2")
+        response = said(await alice.allow(page, scope=["profile"]))
+        code = await payload(it, response.fields["code"])
         assert (code.scope, code.claims) == ("openid profile", "")
 
     run(tmp_path, story)
@@ -125,10 +127,10 @@ def test_only_essential_acr_must_be_met(
         alice = await begin(it)
         for prompt in ("none", "consent"):
             answer = await ask(alice, prompt=prompt, nonce=f"n-{prompt}", **asked)
-            told = said(await alice.allow(answer) if asks_whether(answer) else answer)
-            assert names <= told.names
+            response = said(await alice.allow(answer) if asks_whether(answer) else answer)
+            assert names <= response.names
             expected = "unmet_authentication_requirements"
-            assert told.fields.get("error", expected) == expected
+            assert response.fields.get("error", expected) == expected
 
     run(tmp_path, story)
 
@@ -141,8 +143,8 @@ def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
 ) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        told = said(await ask(alice, claims=claims, nonce="2"))
-        assert told.fields["error"] == "invalid_request"
+        response = said(await ask(alice, claims=claims, nonce="2"))
+        assert response.fields["error"] == "invalid_request"
         # Without the scope openid it is a parameter that nobody knows.
         page = await ask(alice, claims=claims, nonce="3", scope="notes:read")
         assert asks_whether(page)
@@ -153,10 +155,10 @@ def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
 def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
-        asked = wish({"email": None})
-        await alice.allow(await ask(alice, claims=asked, nonce="2"))
+        claims_request = wish({"email": None})
+        await alice.allow(await ask(alice, claims=claims_request, nonce="2"))
         await it.change(replace(EVERYTHING, tos_uri="https://app.example/new"))
-        page = await ask(alice, claims=asked, nonce="3")
+        page = await ask(alice, claims=claims_request, nonce="3")
         assert "its terms or privacy policy" in page.body
         await alice.allow(page, claim=[])
         assert (await consent(it)).claims == frozenset()

@@ -56,7 +56,7 @@ def test_a_page_of_another_origin_gets_its_tokens_and_reads_its_refusals(
             "page",
         )
         token_url, revoke_url = (f"{servers.auth_url}/oauth/{name}" for name in ("token", "revoke"))
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": "page",
             "redirect_uri": f"{app_url}/cb",
@@ -64,7 +64,7 @@ def test_a_page_of_another_origin_gets_its_tokens_and_reads_its_refusals(
             "code_challenge_method": "S256",
         }
         page = browser.new_page()
-        page.goto(f"{servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+        page.goto(f"{servers.auth_url}/oauth/authorize?{urlencode(parameters)}")
         page.fill("#username", "ada")
         page.fill("#password", PASSWORD)
         page.click("#sign-in")

@@ -19,10 +19,10 @@ INACTIVE = {"active": False}
 def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
-        said = await it.introspect((await it.tokens("web")).text("access_token"))
-        assert str(said.pop("jti")).startswith("at_")
-        assert str(said.pop("grant_id")).startswith("gr_")
-        assert said == {
+        introspection = await it.introspect((await it.tokens("web")).text("access_token"))
+        assert str(introspection.pop("jti")).startswith("at_")
+        assert str(introspection.pop("grant_id")).startswith("gr_")
+        assert introspection == {
             "active": True,
             "scope": "notes:read",
             "client_id": "web",
@@ -41,8 +41,12 @@ def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None
 def test_a_clients_own_token_has_its_id_as_subject_and_no_grant(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",), access_token_format=kind)
-        said = await it.introspect(await it.own_token("svc"))
-        assert (said["active"], said["sub"], "grant_id" in said) == (True, "svc", False)
+        introspection = await it.introspect(await it.own_token("svc"))
+        assert (introspection["active"], introspection["sub"], "grant_id" in introspection) == (
+            True,
+            "svc",
+            False,
+        )
 
     run(tmp_path, story)
 
@@ -51,8 +55,8 @@ def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
-        said = await it.introspect(token)
-        assert (said["active"], "token_type" in said) == (True, False)
+        introspection = await it.introspect(token)
+        assert (introspection["active"], "token_type" in introspection) == (True, False)
         secret, _, grant_id = token.partition(".")
         assert await it.introspect(f"{secret}.gr_other") == INACTIVE
         other = (await it.tokens("web")).text("refresh_token").partition(".")[0]
@@ -68,9 +72,9 @@ def test_introspection_is_limited_to_the_client_and_the_resource_server(tmp_path
         await it.client("web")
         await it.client("other")
         await it.client("spa", type="public")
-        said = (await it.tokens("web")).json
+        tokens = (await it.tokens("web")).json
         for name in ("access_token", "refresh_token"):
-            token = str(said[name])
+            token = str(tokens[name])
             own = await it.token("web", "/oauth/introspect", token=token)
             assert own.json["active"] is True
             assert (await it.token("other", "/oauth/introspect", token=token)).json == INACTIVE
@@ -156,11 +160,11 @@ def test_token_ended_by_another_process_is_inactive(
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         token = (await it.tokens("web")).text("access_token")
-        told = await it.introspect(token)
-        assert told["active"] is True
-        assert (await it.introspect(token)) == told
+        introspection = await it.introspect(token)
+        assert introspection["active"] is True
+        assert (await it.introspect(token)) == introspection
         # `it.write` has an engine of its own, as another process would.
-        grant_id = str(told["grant_id"])
+        grant_id = str(introspection["grant_id"])
         assert await it.write(lambda tx: tx.grants.revoke(grant_id, it.clock.now, "test"))
         assert await it.introspect(token) == INACTIVE
 
@@ -172,10 +176,10 @@ def test_expired_token_is_inactive(tmp_path: Path, kind: AccessTokenFormat) -> N
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         token = (await it.tokens("web")).text("access_token")
-        told = await it.introspect(token)
-        assert told["active"] is True
-        assert (await it.introspect(token)) == told
-        it.clock.now = Instant(int(str(told["exp"])))
+        introspection = await it.introspect(token)
+        assert introspection["active"] is True
+        assert (await it.introspect(token)) == introspection
+        it.clock.now = Instant(int(str(introspection["exp"])))
         assert await it.introspect(token) == INACTIVE
 
     run(tmp_path, story)

@@ -53,16 +53,16 @@ def test_both_names_lead_to_the_same_document(tmp_path: Path) -> None:
 
 def test_every_member_has_the_type_of_its_specification(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        for name, said in (await _served(it)).items():
+        for name, value in (await _served(it)).items():
             if name.startswith(FLAGS):
-                assert isinstance(said, bool), name
+                assert isinstance(value, bool), name
             elif name.endswith("_supported"):
-                assert isinstance(said, list), name
-                assert said, name
-                assert all(isinstance(each, str) for each in said), name
-                assert len(set(said)) == len(said), name
+                assert isinstance(value, list), name
+                assert value, name
+                assert all(isinstance(entry, str) for entry in value), name
+                assert len(set(value)) == len(value), name
             else:
-                assert str(said).startswith(it.foundation.issuer), name
+                assert str(value).startswith(it.foundation.issuer), name
 
     run(tmp_path, story)
 
@@ -75,9 +75,9 @@ def test_the_operators_links_are_told(tmp_path: Path) -> None:
         other = replace(it.settings, brand=brand)
         branded = replace(it, app=await composition.build(other, runtime, SCOPES))
         async with branded.app.running():
-            said = await _served(branded)
-        assert said["op_policy_uri"] == "https://x.example/p"
-        assert said["op_tos_uri"] == "https://x.example/t"
+            metadata = await _served(branded)
+        assert metadata["op_policy_uri"] == "https://x.example/p"
+        assert metadata["op_tos_uri"] == "https://x.example/t"
 
     run(tmp_path, story)
 
@@ -85,21 +85,23 @@ def test_the_operators_links_are_told(tmp_path: Path) -> None:
 def test_metadata_lists_what_the_registries_hold(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("old", grant_types=("password",))
-        said = await _served(it)
-        assert said["grant_types_supported"] == [name for name in GRANT_RULES if name != "implicit"]
+        metadata = await _served(it)
+        assert metadata["grant_types_supported"] == [
+            name for name in GRANT_RULES if name != "implicit"
+        ]
         names = [name for method in METHODS for name in method.metadata_names]
-        assert said["token_endpoint_auth_methods_supported"] == names
+        assert metadata["token_endpoint_auth_methods_supported"] == names
         algorithms = [*(algorithm.value for algorithm in Algorithm), mac.ALGORITHM]
-        assert said["token_endpoint_auth_signing_alg_values_supported"] == algorithms
-        assert said["scopes_supported"] == [*IDENTITY_SCOPES, *OF_FEATURES, *SCOPES]
+        assert metadata["token_endpoint_auth_signing_alg_values_supported"] == algorithms
+        assert metadata["scopes_supported"] == [*IDENTITY_SCOPES, *OF_FEATURES, *SCOPES]
 
     run(tmp_path, story)
 
 
 def test_every_endpoint_in_the_metadata_exists(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        said = await _served(it)
-        for name, address in said.items():
+        metadata = await _served(it)
+        for name, address in metadata.items():
             if name.endswith(("_endpoint", "_uri", "_documentation")):
                 path = str(address).removeprefix(it.foundation.issuer)
                 assert (await it.call("GET", path)).status != 404, name
@@ -109,10 +111,10 @@ def test_every_endpoint_in_the_metadata_exists(tmp_path: Path) -> None:
 
 def test_implicit_is_announced_while_a_client_may_use_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        def announced(said: dict[str, object]) -> list[object]:
+        def announced(metadata: dict[str, object]) -> list[object]:
             return [
-                "implicit" in str(said["grant_types_supported"]),
-                said["response_types_supported"],
+                "implicit" in str(metadata["grant_types_supported"]),
+                metadata["response_types_supported"],
             ]
 
         assert announced(await _served(it)) == [False, ["code"]]
@@ -192,4 +194,4 @@ def test_a_look_that_fails_fails_for_all_who_waited_and_for_nobody_else() -> Non
         await together.run(succeeds)
         return failed
 
-    assert [type(each) for each in asyncio.run(story())] == [LookupError] * 3
+    assert [type(failure) for failure in asyncio.run(story())] == [LookupError] * 3

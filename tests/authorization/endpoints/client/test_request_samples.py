@@ -20,9 +20,9 @@ from valetkey.kernel.tracing import RequestSample, RequestSamples
 
 async def _samples(it: Harness, at_least: int) -> list[StoredSample]:
     async def enough() -> list[StoredSample]:
-        place = "web", Instant(1 << 53), ""
-        found = await it.read(lambda tx: tx.request_samples.of_client(*place, 500))
-        return list(found) if len(found) >= at_least else []
+        arguments = "web", Instant(1 << 53), ""
+        samples = await it.read(lambda tx: tx.request_samples.of_client(*arguments, 500))
+        return list(samples) if len(samples) >= at_least else []
 
     return await until_found(enough)
 
@@ -34,10 +34,10 @@ def _add(samples: Sequence[RequestSample], tx: Transaction) -> None:
 def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", scopes=("openid", *USER_SCOPES))
-        told = await it.tokens("web", "openid notes:read")
-        token = told.text("access_token")
+        tokens = await it.tokens("web", "openid notes:read")
+        token = tokens.text("access_token")
         await it.tokens("web", "openid notes:read")
-        await it.refresh("web", told.text("refresh_token"))
+        await it.refresh("web", tokens.text("refresh_token"))
         assert (
             await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
         ).status == 200
@@ -62,8 +62,10 @@ def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, databas
             who = basic(RESOURCE_SERVER, CREDENTIAL)
             answer = await it.call("POST", "/oauth/uses", text, "application/json", who)
             assert answer.status == status
-        found = await _samples(it, 5)
-        told_of = {(each.method, each.endpoint, each.grant_type, each.scope) for each in found}
+        samples = await _samples(it, 5)
+        told_of = {
+            (sample.method, sample.endpoint, sample.grant_type, sample.scope) for sample in samples
+        }
         assert told_of == {
             ("POST", "/oauth/token", "authorization_code", "openid notes:read"),
             ("POST", "/oauth/token", "refresh_token", "openid notes:read"),
@@ -71,12 +73,12 @@ def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, databas
             ("POST", "/oauth/introspect", "", ""),
             ("GET", "/v2/notes/{id}", "", "notes:read"),
         }
-        assert len(found) == 5
-        (of_api,) = (each for each in found if each.endpoint.startswith("/v2/"))
+        assert len(samples) == 5
+        (of_api,) = (sample for sample in samples if sample.endpoint.startswith("/v2/"))
         assert (of_api.milliseconds, of_api.request_id) == (3, "5f2b")
-        assert all(each.request_id and each.status == 200 for each in found)
-        assert SECRET not in str(found)
-        assert token not in str(found)
+        assert all(sample.request_id and sample.status == 200 for sample in samples)
+        assert SECRET not in str(samples)
+        assert token not in str(samples)
         it.clock.forward(minutes(1))
         await it.tokens("web")
         assert len(await _samples(it, 6)) == 6
@@ -88,20 +90,20 @@ def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_u
     async def story(it: Harness) -> None:
         start = it.clock.now
         hourly = [
-            RequestSample("web", Instant(start + hours(each)), "GET", "/v2/notes", 200, 1)
-            for each in range(SLOTS + 9)
+            RequestSample("web", Instant(start + hours(hour)), "GET", "/v2/notes", 200, 1)
+            for hour in range(SLOTS + 9)
         ]
         again = [RequestSample("web", Instant(start + 30), "GET", "/v2/notes", 200, 7)]
         for written in (hourly[:1], again, hourly[1:]):
             await it.write(partial(_add, written))
-        found = await _samples(it, SLOTS)
-        assert [each.at for each in found] == [each.at for each in reversed(hourly[9:])]
-        assert {each.milliseconds for each in found} == {1}, "another process was first"
+        samples = await _samples(it, SLOTS)
+        assert [sample.at for sample in samples] == [sample.at for sample in reversed(hourly[9:])]
+        assert {sample.milliseconds for sample in samples} == {1}, "another process was first"
         assert await it.write(lambda tx: tx.request_samples.sweep_beyond(SLOTS, 500)) == 0
         assert await it.write(lambda tx: tx.request_samples.sweep_beyond(SLOTS - 1, 500)) == 1
         last = Instant(hourly[-1].at + days(7))
         await sweep_all(it.foundation.store, Instant(last - 1), SWEEPS)
-        assert [each.at for each in await _samples(it, 1)] == [hourly[-1].at]
+        assert [sample.at for sample in await _samples(it, 1)] == [hourly[-1].at]
         await sweep_all(it.foundation.store, last, SWEEPS)
         gone = await it.read(lambda tx: tx.request_samples.of_client("web", last, "", 9))
         assert gone == []
@@ -111,14 +113,14 @@ def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_u
 
 def test_waiting_samples_are_bounded_and_none_are_taken_for_zero() -> None:
     samples, now = RequestSamples(60), Instant(6_000)
-    taken = [each for each in range(2_100) if samples.due(f"app{each}", "GET", "/v2/notes", now)]
+    taken = [index for index in range(2_100) if samples.due(f"app{index}", "GET", "/v2/notes", now)]
     assert len(taken) == 2_000
     assert not samples.due("app1", "GET", "/v2/notes", Instant(now + 59))
     assert samples.due("app1", "GET", "/v2/notes", Instant(now - 1)), "a clock that was set back"
     for number in range(10_100):
         samples.add(f"app{number}", "GET", "/v2/notes", now)
     first = samples.drain(3)
-    assert [each.client_id for each in first] == ["app100", "app101", "app102"]
+    assert [sample.client_id for sample in first] == ["app100", "app101", "app102"]
     samples.add("new", "GET", "/v2/notes", now)
     samples.give_back(first)
     assert len(samples) == 10_000
@@ -138,12 +140,14 @@ def test_successful_api_requests_are_reported_to_the_authorization_server(tmp_pa
                 await call("GET", f"/v2/notes/{made.json['id']}", token=token, x_request_id="")
             assert (await call("GET", "/v2/notes/none", token=token)).status == 404
             call.issuer.uses.clear()
-        (report,) = (each["requests"] for each in call.issuer.uses if "requests" in each)
-        assert [(each["method"], each["endpoint"], each["status"]) for each in report] == [
+        (report,) = (use["requests"] for use in call.issuer.uses if "requests" in use)
+        assert [
+            (request["method"], request["endpoint"], request["status"]) for request in report
+        ] == [
             ("POST", "/v2/notes", 201),
             ("GET", "/v2/notes/{id}", 200),
         ]
-        assert [each["scope"] for each in report] == ["notes:write", "notes:read"]
+        assert [request["scope"] for request in report] == ["notes:write", "notes:read"]
         assert made.json["id"] not in str(report)
 
     asyncio.run(story())

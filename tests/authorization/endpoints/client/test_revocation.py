@@ -13,18 +13,18 @@ INACTIVE = {"active": False}
 def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
-        said = await it.tokens("web")
-        token = said.text("access_token")
+        tokens = await it.tokens("web")
+        token = tokens.text("access_token")
         for _ in range(2):
             answer = await it.token("web", "/oauth/revoke", token=token)
             assert (answer.status, answer.body) == (200, b"{}")
             assert answer.headers["cache-control"] == "no-store"
         assert await it.introspect(token) == INACTIVE
         assert (await it.events()).count("access_token.revoked") == 1
-        told = (await it.feed()).json["revocations"]
-        assert isinstance(told, list)
-        assert [each["kind"] for each in told] == ["token"]
-        assert (await it.refresh("web", said.text("refresh_token"))).status == 200
+        revocations = (await it.feed()).json["revocations"]
+        assert isinstance(revocations, list)
+        assert [revocation["kind"] for revocation in revocations] == ["token"]
+        assert (await it.refresh("web", tokens.text("refresh_token"))).status == 200
 
     run(tmp_path, story)
 
@@ -36,9 +36,9 @@ def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: 
         first = await it.tokens("spa")
         second = await it.refresh("spa", first.text("refresh_token"))
         assert second.status == 200
-        given = first if which == "previous" else second
+        tokens = first if which == "previous" else second
         for _ in range(2):
-            answer = await it.token("spa", "/oauth/revoke", token=given.text("refresh_token"))
+            answer = await it.token("spa", "/oauth/revoke", token=tokens.text("refresh_token"))
             assert answer.status == 200
         assert await it.introspect(first.text("access_token")) == INACTIVE
         assert await it.introspect(second.text("access_token")) == INACTIVE
@@ -56,8 +56,8 @@ def test_revocation_of_tokens_of_other_clients_has_no_effect(tmp_path: Path) -> 
         await it.client("other")
         tokens = ["x", "a.b.c", "vk_at_x", "vk_rt_x.gr_1"]
         for client_id in ("web", "ref"):
-            said = await it.tokens(client_id)
-            tokens += [said.text("access_token"), said.text("refresh_token")]
+            response = await it.tokens(client_id)
+            tokens += [response.text("access_token"), response.text("refresh_token")]
         # The right grant with a secret of another.
         tokens.append(f"{tokens[-1].partition('.')[0]}.{tokens[-3].partition('.')[2]}")
         for token in tokens:

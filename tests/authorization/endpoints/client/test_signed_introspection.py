@@ -104,7 +104,7 @@ def test_the_metadata_names_what_can_be_registered(tmp_path: Path) -> None:
     async def story() -> None:
         both = (Algorithm.ES256, Algorithm.EDDSA)
         async with harness(tmp_path, algorithms=both) as it:
-            said = (await it.call("GET", "/.well-known/oauth-authorization-server")).json
-            assert said["introspection_signing_alg_values_supported"] == ["ES256", "EdDSA"]
+            metadata = (await it.call("GET", "/.well-known/oauth-authorization-server")).json
+            assert metadata["introspection_signing_alg_values_supported"] == ["ES256", "EdDSA"]
 
     asyncio.run(story())

@@ -18,11 +18,11 @@ def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: P
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.tokens("web", "notes:read account:read")
-        said = answer.json
+        fields = answer.json
         assert answer.headers["cache-control"] == "no-store"
-        assert isinstance(said.pop("access_token"), str)
-        assert isinstance(said.pop("refresh_token"), str)
-        assert said == {
+        assert isinstance(fields.pop("access_token"), str)
+        assert isinstance(fields.pop("refresh_token"), str)
+        assert fields == {
             "token_type": "bearer",
             "expires_in": 3600,
             "scope": "notes:read account:read",
@@ -49,9 +49,9 @@ def test_name_and_address_are_told_to_who_may_read_them(
 def test_a_clients_own_token_names_nobody(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
-        said = (await it.token("svc", "/token", grant_type="client_credentials")).json
-        assert isinstance(said.pop("access_token"), str)
-        assert said == {
+        fields = (await it.token("svc", "/token", grant_type="client_credentials")).json
+        assert isinstance(fields.pop("access_token"), str)
+        assert fields == {
             "token_type": "bearer",
             "expires_in": 3600,
             "scope": "client:read client:write",
@@ -90,8 +90,8 @@ def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Pa
         (await it.call("POST", f"/oauth/token?{own}authorization_code")).refused(
             400, "invalid_request"
         )
-        told = f"client_id=strict&client_secret={SECRET}&grant_type=authorization_code&code=x"
-        (await it.call("POST", f"/oauth/token?{told}")).refused(400, "invalid_request")
+        query = f"client_id=strict&client_secret={SECRET}&grant_type=authorization_code&code=x"
+        (await it.call("POST", f"/oauth/token?{query}")).refused(400, "invalid_request")
         for client_id, requests in (("web", 2), ("strict", 1)):
             seen = await it.read(lambda tx, c=client_id: tx.clients.query_credential_use(c))  # type: ignore[misc]
             assert seen is not None
@@ -116,16 +116,16 @@ def test_an_assertion_is_spent_even_where_the_request_is_refused(tmp_path: Path)
 
     async def story(it: Harness) -> None:
         await it.client("pk", key_set=keys)
-        said = {
+        credentials = {
             "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
             "client_assertion": key_assertion(it, key, "pk"),
         }
-        first = await it.token("pk", grant_type="authorization_code", **said)
+        first = await it.token("pk", grant_type="authorization_code", **credentials)
         first.refused(400, "invalid_request")
         code = await it.code("pk")
-        (await it.exchange("pk", code, **said)).refused(401, "invalid_client")
-        said["client_assertion"] = key_assertion(it, key, "pk")
-        assert (await it.exchange("pk", code, **said)).status == 200
+        (await it.exchange("pk", code, **credentials)).refused(401, "invalid_client")
+        credentials["client_assertion"] = key_assertion(it, key, "pk")
+        assert (await it.exchange("pk", code, **credentials)).status == 200
 
     run(tmp_path, story)
 

@@ -71,10 +71,10 @@ def test_public_client_may_send_every_parameter_empty(tmp_path: Path, authorizat
         named = {} if authorization == basic("cli", "") else {"client_id": "cli"}
         code = await it.code("cli", code_challenge=CHALLENGE)
         proof = {"code": code, "code_verifier": VERIFIER, "redirect_uri": CALLBACK}
-        asked = {"grant_type": "authorization_code", **proof, **named}
-        given = await _send(it, "/oauth/token", authorization, **asked)
-        assert given.status == 200, given.body
-        refresh = {"grant_type": "refresh_token", "refresh_token": given.text("refresh_token")}
+        parameters = {"grant_type": "authorization_code", **proof, **named}
+        tokens = await _send(it, "/oauth/token", authorization, **parameters)
+        assert tokens.status == 200, tokens.body
+        refresh = {"grant_type": "refresh_token", "refresh_token": tokens.text("refresh_token")}
         renewed = await _send(it, "/oauth/token", authorization, **refresh, **named)
         assert renewed.status == 200, renewed.body
         begun = await _send(it, "/oauth/device-authorization", authorization, **named)
@@ -91,19 +91,19 @@ def test_confidential_client_may_send_every_parameter_empty(tmp_path: Path) -> N
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials", "password"))
         await it.password(PASSWORD)
-        said = {"client_id": "web", "client_secret": SECRET}
+        credentials = {"client_id": "web", "client_secret": SECRET}
         code = await it.code("web")
         for form in (
             {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK},
             {"grant_type": "client_credentials"},
             {"grant_type": "password", "username": "ada", "password": PASSWORD},
         ):
-            answer = await _send(it, "/oauth/token", **form, **said)
+            answer = await _send(it, "/oauth/token", **form, **credentials)
             assert answer.status == 200, answer.body
             in_header = basic("web", SECRET)
             body = {"token": answer.text("access_token")}
-            told = await _send(it, "/oauth/introspect", in_header, **body)
-            assert told.json["active"] is True, told.body
+            introspection = await _send(it, "/oauth/introspect", in_header, **body)
+            assert introspection.json["active"] is True, introspection.body
 
     run(tmp_path, story)
 
@@ -113,16 +113,22 @@ def test_omitted_values_do_not_stand_for_what_is_missing(tmp_path: Path) -> None
         await it.client("web")
         await _public(it)
         code = await it.code("cli", code_challenge=CHALLENGE)
-        asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
-        (await _send(it, "/oauth/token", client_id="web", **asked)).refused(401, "invalid_client")
-        (await _send(it, "/oauth/token", basic("web", ""), **asked)).refused(401, "invalid_client")
-        (await _send(it, "/oauth/token", **asked)).refused(401, "invalid_client")
+        parameters = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+        (await _send(it, "/oauth/token", client_id="web", **parameters)).refused(
+            401, "invalid_client"
+        )
+        (await _send(it, "/oauth/token", basic("web", ""), **parameters)).refused(
+            401, "invalid_client"
+        )
+        (await _send(it, "/oauth/token", **parameters)).refused(401, "invalid_client")
         for twice in (b"client_id=cli&client_id=", b"client_secret&client_secret=&client_id=cli"):
             form = "application/x-www-form-urlencoded"
             (await it.call("POST", "/oauth/token", twice, form)).refused(400, "invalid_request")
         # A redirect URI that the request named is required here, and empty is none.
-        asked |= {"redirect_uri": "", "code_verifier": VERIFIER}
-        (await _send(it, "/oauth/token", client_id="cli", **asked)).refused(400, "invalid_grant")
+        parameters |= {"redirect_uri": "", "code_verifier": VERIFIER}
+        (await _send(it, "/oauth/token", client_id="cli", **parameters)).refused(
+            400, "invalid_grant"
+        )
 
     run(tmp_path, story)
 
@@ -153,8 +159,8 @@ def test_userinfo_ignores_an_empty_token_in_the_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", scopes=("openid",))
         token = (await it.tokens("web", "openid")).text("access_token")
-        told = await _send(it, "/oauth/userinfo?access_token=", f"Bearer {token}")
-        assert told.status == 200, told.body
+        answer = await _send(it, "/oauth/userinfo?access_token=", f"Bearer {token}")
+        assert answer.status == 200, answer.body
 
     run(tmp_path, story)
 
@@ -162,13 +168,13 @@ def test_userinfo_ignores_an_empty_token_in_the_form(tmp_path: Path) -> None:
 def test_record_of_a_refusal_says_that_the_client_has_no_secret(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _public(it)
-        asked = {"client_id": "cli", "client_secret": "x", "grant_type": "refresh_token"}
-        answer = await it.post("/oauth/token", {**asked, "refresh_token": "none"})
+        parameters = {"client_id": "cli", "client_secret": "x", "grant_type": "refresh_token"}
+        answer = await it.post("/oauth/token", {**parameters, "refresh_token": "none"})
         answer.refused(401, "invalid_client")
         await it.refusals_recorded()
-        found = await it.read(lambda tx: tx.decisions.find(answer.text("reference")))
-        assert found is not None
-        said = found.check, found.expected, found.received
-        assert said == ("client.secret.method", "none", "a client secret")
+        decision = await it.read(lambda tx: tx.decisions.find(answer.text("reference")))
+        assert decision is not None
+        values = decision.check, decision.expected, decision.received
+        assert values == ("client.secret.method", "none", "a client secret")
 
     run(tmp_path, story)

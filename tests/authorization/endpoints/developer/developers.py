@@ -29,9 +29,9 @@ async def registered(
 ) -> tuple[Client, Answer]:
     """An app of this kind, and the page that says so."""
     form = await browser.get("/developer/new", kind=kind)
-    said = {**WEB_APP, **fields} if kind != "machine" else {"name": "Robot", **fields}
+    values = {**WEB_APP, **fields} if kind != "machine" else {"name": "Robot", **fields}
     client_id = form.form("do")[1]["client_id"][0]
-    page = await browser.submit(form, "do", **said)
+    page = await browser.submit(form, "do", **values)
     assert page.status == 200, page.body
     return await found(it, client_id), page
 
@@ -56,6 +56,6 @@ def text_of(page: Answer) -> str:
 
 def shown(page: Answer, id: str) -> str:
     """What the element of that id holds."""
-    found = re.search(rf'<code id="{id}">(.*?)</code>', page.body, re.DOTALL)
-    assert found is not None, page.body
-    return unescape(re.sub(r"</?span[^>]*>", "", found[1]))
+    match = re.search(rf'<code id="{id}">(.*?)</code>', page.body, re.DOTALL)
+    assert match is not None, page.body
+    return unescape(re.sub(r"</?span[^>]*>", "", match[1]))

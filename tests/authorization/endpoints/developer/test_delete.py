@@ -29,8 +29,8 @@ def test_app_deletion_lists_effects_and_requires_the_name(
         await grant_of(it, app.id, Scope.of("notes:read"))
         await grant_of(it, app.id, Scope.of("notes:read"), user=BOB)
         await grant_of(it, app.id, Scope.of("notes:read"), user=BOB)
-        place = f"/developer/apps/{app.id}/delete"
-        page = await alice.get(place)
+        path = f"/developer/apps/{app.id}/delete"
+        page = await alice.get(path)
         assert "2 connected users lose access" in text_of(page)
         assert "3 authorizations end" in text_of(page)
         for typed in ("", "printer", "Printer 2"):
@@ -45,8 +45,10 @@ def test_app_deletion_lists_effects_and_requires_the_name(
         for browser in (alice, await developer(it, "bob")):
             assert (await browser.get(f"/developer/apps/{app.id}")).status == 404
         assert (await alice.submit(page, "delete", name="Printer")).status == 404
-        told = await it.store.read(lambda tx: tx.revocations.page(Instant(0), "", "", 100))
-        assert (RevokedKind.CLIENT, app.id) in [(each.kind, each.id) for each in told]
+        revocations = await it.store.read(lambda tx: tx.revocations.page(Instant(0), "", "", 100))
+        assert (RevokedKind.CLIENT, app.id) in [
+            (revocation.kind, revocation.id) for revocation in revocations
+        ]
         events = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
         (removed,) = [event for event in events if event.name == "client.removed"]
         assert removed.done_by == f"user {ALICE.uid}"
@@ -69,14 +71,14 @@ def test_app_deletion_requires_recent_authentication_of_an_owner(tmp_path: Path)
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/delete"
-        page = await alice.get(place)
+        path = f"/developer/apps/{app.id}/delete"
+        page = await alice.get(path)
         assert "The app has no connected users" in text_of(page)
-        assert (await bob.get(place)).status == 403
+        assert (await bob.get(path)).status == 403
         it.clock.forward(minutes(11))
-        assert (await alice.get(place)).location == f"/account/confirm?to={place}"
+        assert (await alice.get(path)).location == f"/account/confirm?to={path}"
         answer = await alice.submit(page, "delete", name="Printer")
-        assert answer.location == f"/account/confirm?to={place}"
+        assert answer.location == f"/account/confirm?to={path}"
         assert await it.count("removals") == 0
 
     run(tmp_path, story)
@@ -90,8 +92,8 @@ def test_own_and_owned_apps_are_listed(tmp_path: Path) -> None:
         await join(it, "web1", BOB, TeamRole.MEMBER)
 
         async def of(ask: object, uid: int) -> list[str]:
-            found = await it.store.read(lambda tx: ask(tx, uid))  # type: ignore[operator]
-            return [getattr(each, "client", each).id for each in found]
+            apps = await it.store.read(lambda tx: ask(tx, uid))  # type: ignore[operator]
+            return [getattr(app, "client", app).id for app in apps]
 
         assert await of(own_apps, BOB.uid) == ["web1", "nat1"]
         assert await of(owned_apps, BOB.uid) == ["nat1"]

@@ -52,7 +52,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
         assert server.scope.names == ("openid", "notes:read")
         secret = shown(page, "client-secret")
         print_ = it.server.keyring.fingerprint_key.fingerprint(secret_purpose(server.id), secret)
-        assert [each.fingerprint for each in server.secrets] == [print_]
+        assert [client_secret.fingerprint for client_secret in server.secrets] == [print_]
         assert shown(page, "client-id") == server.id
 
         browser, page = await registered(it, alice, "browser", name="Pages")
@@ -200,11 +200,11 @@ def test_invalid_values_are_reported_at_their_fields_and_input_is_kept(tmp_path:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server")
-        for field, value, said in FAULTS:
+        for field, value, message in FAULTS:
             typed = {**WEB_APP, "description": "Prints notes", field: value}
             page = await alice.submit(form, "do", **typed)
             assert page.status == 400, field
-            assert said in text_of(page), field
+            assert message in text_of(page), field
             assert 'value="Prints notes"' in page.body or field == "description"
             assert "<script>" not in page.body
         assert await it.count("memberships") == 0
@@ -249,10 +249,10 @@ def test_app_id_cannot_be_chosen(tmp_path: Path) -> None:
 
 
 def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
-    async def refused(it: Harness, said: str) -> None:
+    async def refused(it: Harness, reason: str) -> None:
         alice = await developer(it)
         page = await alice.get("/developer/new", kind="server")
-        assert said in text_of(page)
+        assert reason in text_of(page)
         assert 'id="do"' not in page.body
 
     async def nobody(it: Harness) -> None:
@@ -265,8 +265,8 @@ def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
 
     async def verified(it: Harness) -> None:
         await refused(it, "Verify your email address first")
-        known = replace(ALICE, email_verified_at=Instant(1))
-        assert await it.store.write(lambda tx: tx.users.change(known))
+        user = replace(ALICE, email_verified_at=Instant(1))
+        assert await it.store.write(lambda tx: tx.users.change(user))
         await registered(it, await developer(it))
 
     async def full(it: Harness) -> None:

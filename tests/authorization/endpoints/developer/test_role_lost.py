@@ -28,18 +28,18 @@ def test_owner_demoted_between_look_and_write_changes_nothing(
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB)
-        place = f"/developer/apps/{app.id}"
+        app_path = f"/developer/apps/{app.id}"
         await alice.submit(
-            await alice.get(f"{place}/team"), "invite", do="invite", invited="someone"
+            await alice.get(f"{app_path}/team"), "invite", do="invite", invited="someone"
         )
-        for path, button, said in (
-            (f"{place}/delete", "delete", {"name": app.name}),
-            (f"{place}/team", "invite", {"do": "invite", "invited": "carol", "role": "owner"}),
-            (f"{place}/team", "withdraw-1", {"do": "withdraw"}),
-            (f"{place}/team", "role-1", {"do": "role"}),
-            (f"{place}/team/remove?member={ALICE.uid}", "remove", {}),
+        for path, button, fields in (
+            (f"{app_path}/delete", "delete", {"name": app.name}),
+            (f"{app_path}/team", "invite", {"do": "invite", "invited": "carol", "role": "owner"}),
+            (f"{app_path}/team", "withdraw-1", {"do": "withdraw"}),
+            (f"{app_path}/team", "role-1", {"do": "role"}),
+            (f"{app_path}/team/remove?member={ALICE.uid}", "remove", {}),
         ):
-            answer = await _demoted_meanwhile(it, postgres_url, bob, app.id, path, button, said)
+            answer = await _demoted_meanwhile(it, postgres_url, bob, app.id, path, button, fields)
             # A withdrawal that comes too late says nothing; everything else is refused.
             assert answer.status == (303 if button == "withdraw-1" else 404), path
             assert "done=" not in answer.location
@@ -49,7 +49,7 @@ def test_owner_demoted_between_look_and_write_changes_nothing(
                 BOB.uid: TeamRole.MEMBER,
             }, path
             waiting = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
-            assert [each.invited for each in waiting] == ["someone"], path
+            assert [invitation.invited for invitation in waiting] == ["someone"], path
             assert await it.store.write(lambda tx: tx.members.give(app.id, BOB.uid, TeamRole.OWNER))
 
     run(tmp_path, story, postgres_url)
@@ -62,7 +62,7 @@ async def _demoted_meanwhile(
     client_id: str,
     path: str,
     button: str,
-    said: dict[str, str],
+    fields: dict[str, str],
 ) -> Answer:
     """What bob is answered who presses a button while another transaction demotes him."""
     page = await bob.get(path.partition("?")[0], **dict(parse_qsl(path.partition("?")[2])))
@@ -72,7 +72,7 @@ async def _demoted_meanwhile(
             "UPDATE memberships SET role = 'member' WHERE client_id = %s AND uid = %s",
             (client_id, BOB.uid),
         )
-        pressed = asyncio.create_task(bob.submit(page, button, **said))
+        pressed = asyncio.create_task(bob.submit(page, button, **fields))
         await asyncio.to_thread(_until_somebody_waits, watching)
         assert not pressed.done(), "it did not wait for who changes the team"
         other.commit()

@@ -31,15 +31,15 @@ def test_a_secret_is_changed_without_an_outage(tmp_path: Path, database_url: str
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
-        old, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
-        page = await alice.get(place)
+        old, path = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
+        page = await alice.get(path)
         assert f"vk_cs_…{old[-4:]}" in text_of(page)
         page = await alice.submit(page, "new-secret", overlap="24h")
         new = shown(page, "client-secret")
         assert "Deploy it within 24 hours; then the old secret expires" in text_of(page)
         assert await _works(it, app.id, old)
         assert await _works(it, app.id, new)
-        listed = await alice.get(place)
+        listed = await alice.get(path)
         assert new not in listed.body
         assert f"vk_cs_…{new[-4:]}" in text_of(listed)
         assert "Expires in 24 hours" in text_of(listed)
@@ -57,11 +57,11 @@ def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
         for overlap, after in (("1h", hours(1)), ("7d", days(7)), ("open", None), ("odd", days(1))):
             app, page = await registered(it, alice, name=f"App {overlap}")
             old = shown(page, "client-secret")
-            place = f"/developer/apps/{app.id}/secrets"
-            await alice.submit(await alice.get(place), "new-secret", overlap=overlap)
+            path = f"/developer/apps/{app.id}/secrets"
+            await alice.submit(await alice.get(path), "new-secret", overlap=overlap)
             print_ = it.server.keyring.fingerprint_key.fingerprint(secret_purpose(app.id), old)
             client = await found(it, app.id)
-            kept = next(each for each in client.secrets if each.fingerprint == print_)
+            kept = next(secret for secret in client.secrets if secret.fingerprint == print_)
             assert kept.expires_at == (None if after is None else it.clock.now + after)
 
     run(tmp_path, story)
@@ -74,8 +74,8 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/secrets"
-        form, theirs = await alice.get(place), await bob.get(place)
+        path = f"/developer/apps/{app.id}/secrets"
+        form, theirs = await alice.get(path), await bob.get(path)
         page = await alice.submit(form, "new-secret", overlap="open")
         for again in (
             await alice.submit(form, "new-secret"),
@@ -84,13 +84,13 @@ def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
             assert again.status == 409
             assert "nothing was done" in text_of(again)
             assert "client-secret" not in again.body
-        known = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
-        assert len(known) == 2
-        full = await bob.submit(theirs, "new-secret", seen=state_of(known))
+        secrets = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
+        assert len(secrets) == 2
+        full = await bob.submit(theirs, "new-secret", seen=state_of(secrets))
         assert full.status == 409
         assert "The app already has two active secrets" in text_of(full)
-        assert await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now)) == known
-        assert shown(page, "client-secret") not in (await alice.get(place)).body
+        assert await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now)) == secrets
+        assert shown(page, "client-secret") not in (await alice.get(path)).body
 
     run(tmp_path, story, database_url)
 
@@ -101,18 +101,18 @@ def test_ended_secret_stops_working_and_the_event_names_the_actor(
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, page = await registered(it, alice)
-        secret, place = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
-        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
-        ask = await alice.get(f"{place}/end", secret=known.id)
+        secret, path = shown(page, "client-secret"), f"/developer/apps/{app.id}/secrets"
+        (active_secret,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
+        ask = await alice.get(f"{path}/end", secret=active_secret.id)
         assert "This is the only active secret" in text_of(ask)
         done = await alice.submit(ask, "end-secret")
-        assert done.location == f"{place}?ended=1"
+        assert done.location == f"{path}?ended=1"
         assert not await _works(it, app.id, secret)
         page = await alice.get(done.location)
         assert "No active secret" in text_of(page)
-        assert (await alice.submit(ask, "end-secret")).location == place
-        assert (await alice.get(f"{place}/end", secret=known.id)).location == place
-        assert (await alice.get(f"{place}/end", secret="ü")).location == place
+        assert (await alice.submit(ask, "end-secret")).location == path
+        assert (await alice.get(f"{path}/end", secret=active_secret.id)).location == path
+        assert (await alice.get(f"{path}/end", secret="ü")).location == path
         events = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 100))
         (ended,) = [event for event in events if event.name == "client_secret.ended"]
         assert ended.done_by == f"user {ALICE.uid}"
@@ -126,22 +126,22 @@ def test_its_last_use_is_noted_once_an_hour(tmp_path: Path, database_url: str) -
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/secrets"
-        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
-        assert "Never used" in text_of(await alice.get(place))
+        path = f"/developer/apps/{app.id}/secrets"
+        (active_secret,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
+        assert "Never used" in text_of(await alice.get(path))
         uses = SecretUses()
-        uses.record(known.id, it.clock.now)
+        uses.record(active_secret.id, it.clock.now)
         await uses.flush(it.store)
         first = it.clock.now
         it.clock.forward(minutes(9))
-        uses.record(known.id, it.clock.now)
+        uses.record(active_secret.id, it.clock.now)
         await uses.flush(it.store)
-        assert "Last used 9 minutes ago" in text_of(await alice.get(place))
+        assert "Last used 9 minutes ago" in text_of(await alice.get(path))
         it.clock.forward(hours(1))
-        uses.record(known.id, it.clock.now)
+        uses.record(active_secret.id, it.clock.now)
         uses.record("gone", it.clock.now)
         await uses.flush(it.store)
-        await it.store.write(lambda tx: tx.secrets.note_uses({known.id: first}))
+        await it.store.write(lambda tx: tx.secrets.note_uses({active_secret.id: first}))
         (after,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
         assert after.last_used_at == it.clock.now
 
@@ -152,20 +152,20 @@ def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> 
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/secrets"
+        path = f"/developer/apps/{app.id}/secrets"
         await it.store.write(lambda tx: tx.clients.count_query_credentials(app.id, it.clock.now))
-        page = await alice.get(place)
+        page = await alice.get(path)
         assert "was sent in the URL of 1 request" in text_of(page)
         it.clock.forward(5)
         await alice.submit(page, "new-secret", overlap="1h")
-        assert "A secret of this app was sent in the URL of" in text_of(await alice.get(place))
+        assert "A secret of this app was sent in the URL of" in text_of(await alice.get(path))
         (old,) = [
             s
             for s in await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
             if s.expires_at
         ]
-        await alice.submit(await alice.get(f"{place}/end", secret=old.id), "end-secret")
-        assert "A secret of this app was sent in the URL of" not in text_of(await alice.get(place))
+        await alice.submit(await alice.get(f"{path}/end", secret=old.id), "end-secret")
+        assert "A secret of this app was sent in the URL of" not in text_of(await alice.get(path))
 
     run(tmp_path, story)
 
@@ -174,19 +174,19 @@ def test_secrets_page_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/secrets"
-        form = await alice.get(place)
-        (known,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
-        ask = await alice.get(f"{place}/end", secret=known.id)
+        path = f"/developer/apps/{app.id}/secrets"
+        form = await alice.get(path)
+        (active_secret,) = await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))
+        ask = await alice.get(f"{path}/end", secret=active_secret.id)
         it.clock.forward(minutes(11))
         answers: list[Answer] = [
-            await alice.get(place),
-            await alice.get(f"{place}/end", secret=known.id),
+            await alice.get(path),
+            await alice.get(f"{path}/end", secret=active_secret.id),
             await alice.submit(form, "new-secret"),
             await alice.submit(ask, "end-secret"),
         ]
         for answer in answers:
-            assert answer.location == f"/account/confirm?to={place}"
+            assert answer.location == f"/account/confirm?to={path}"
         assert len(await it.store.read(lambda tx: tx.secrets.usable(app.id, it.clock.now))) == 1
 
     run(tmp_path, story)

@@ -28,8 +28,8 @@ def test_saved_settings_take_effect_and_the_event_names_the_actor(
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/settings"
-        page = await alice.get(place)
+        path = f"/developer/apps/{app.id}/settings"
+        page = await alice.get(path)
         it.clock.forward(minutes(1))
         done = await alice.submit(
             page,
@@ -40,7 +40,7 @@ def test_saved_settings_take_effect_and_the_event_names_the_actor(
             profile="classic",
             scopes=["openid", "notes:read", "notes:write"],
         )
-        assert done.location == f"{place}?saved=1"
+        assert done.location == f"{path}?saved=1"
         client = await found(it, app.id)
         assert client.name == "Better Printer"
         assert client.redirect_uris == (CALLBACK, "http://localhost:3000/cb")
@@ -60,7 +60,7 @@ def test_saved_settings_take_effect_and_the_event_names_the_actor(
 
 
 def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
-    given = replace(
+    app = replace(
         PRINTER,
         grant_types=WEB.grant_types | {"implicit"},
         required_scope=Scope.of("read"),
@@ -68,7 +68,7 @@ def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
     )
 
     async def story(it: Harness) -> None:
-        await it.change(given)
+        await it.change(app)
         await join(it, "web1", ALICE, TeamRole.MEMBER)
         alice = await developer(it)
         page = await alice.get("/developer/apps/web1/settings")
@@ -77,7 +77,7 @@ def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
         done = await alice.submit(page, "do", description="Prints better")
         assert done.status == 303, done.body
         client = await found(it, "web1")
-        assert changed_fields(given, client) == ("description",)
+        assert changed_fields(app, client) == ("description",)
 
     run(tmp_path, story)
 
@@ -89,14 +89,14 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/settings"
-        mine, theirs = await alice.get(place), await bob.get(place)
+        path = f"/developer/apps/{app.id}/settings"
+        mine, theirs = await alice.get(path), await bob.get(path)
         assert (await bob.submit(theirs, "do", name="Bob's")).status == 303
         page = await alice.submit(mine, "do", description="Mine")
         assert page.status == 400
-        told = text_of(page)
-        assert "It was changed while you edited it" in told
-        assert "Changed by others: Name Name" in told
+        text = text_of(page)
+        assert "It was changed while you edited it" in text
+        assert "Changed by others: Name Name" in text
         assert 'value="Mine"' in page.body
         assert (await found(it, app.id)).name == "Bob's"
         done = await alice.submit(page, "do")
@@ -114,7 +114,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         alice = await developer(it)
         app, _ = await registered(it, alice)
         page = await alice.get(f"/developer/apps/{app.id}/settings")
-        for field, value, said in (
+        for field, value, message in (
             ("name", "Valetkey", "for the service itself"),
             ("redirect_uris", "https://app.example/*", "is not a wildcard"),
             ("logo_uri", "javascript:alert(1)", "beginning with https://"),
@@ -122,7 +122,7 @@ def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -
         ):
             answer = await alice.submit(page, "do", **{field: value})
             assert answer.status == 400
-            assert said in text_of(answer)
+            assert message in text_of(answer)
         assert changed_fields(app, await found(it, app.id)) == ()
 
     run(tmp_path, story)
@@ -134,16 +134,16 @@ def test_legacy_grant_can_be_removed_but_not_enabled(tmp_path: Path) -> None:
         await it.change(replace(PRINTER, grant_types=WEB.grant_types | legacy))
         await join(it, "web1", ALICE)
         alice = await developer(it)
-        place = "/developer/apps/web1/settings"
+        path = "/developer/apps/web1/settings"
         for name in ("implicit", "password"):
-            page = await alice.get(place)
+            page = await alice.get(path)
             chosen = page.form("do")[1]["grant_types"]
             assert name in chosen
-            kept = [each for each in chosen if each != name]
+            kept = [grant_type for grant_type in chosen if grant_type != name]
             assert (await alice.submit(page, "do", grant_types=kept)).status == 303
             assert name not in (await found(it, "web1")).grant_types
-            assert f'value="{name}"' not in (await alice.get(place)).body
-            tried = await alice.submit(await alice.get(place), "do", grant_types=chosen)
+            assert f'value="{name}"' not in (await alice.get(path)).body
+            tried = await alice.submit(await alice.get(path), "do", grant_types=chosen)
             assert tried.status == 303
             assert name not in (await found(it, "web1")).grant_types
         assert (await found(it, "web1")).grant_types == WEB.grant_types
@@ -213,8 +213,8 @@ def test_verified_app_name_is_reserved(tmp_path: Path) -> None:
             assert answer.status == 400, name
             assert "Choose another name: a verified app already uses it" in text_of(answer)
         form = await alice.get("/developer/new", kind="server")
-        said = {**WEB_APP, "name": "Notes  Printer"}
-        answer = await alice.submit(form, "do", **said)
+        values = {**WEB_APP, "name": "Notes  Printer"}
+        answer = await alice.submit(form, "do", **values)
         assert "Choose another name: a verified app already uses it" in text_of(answer)
         own = await alice.get("/developer/apps/web1/settings")
         assert "This app is verified" in text_of(own)

@@ -41,31 +41,35 @@ async def _team(it: Harness, client_id: str) -> dict[int, str]:
     return {one.uid: one.role.value for one in team}
 
 
-async def _ask(browser: Browser, place: str, invited: str, role: str = "member") -> Answer:
+async def _ask(browser: Browser, path: str, invited: str, role: str = "member") -> Answer:
     return await browser.submit(
-        await browser.get(place), "invite", do="invite", invited=invited, role=role
+        await browser.get(path), "invite", do="invite", invited=invited, role=role
     )
 
 
 async def _invitation(it: Harness, client_id: str) -> str:
-    found = await it.store.read(lambda tx: tx.team_invitations.to(client_id, it.clock.now))
-    return f"/developer/invitations/{found[-1].id}"
+    invitations = await it.store.read(lambda tx: tx.team_invitations.to(client_id, it.clock.now))
+    return f"/developer/invitations/{invitations[-1].id}"
 
 
 async def _links(it: Harness) -> list[tuple[str, str]]:
     """The letters about teams: to whom, and the link in each."""
     mails = await it.store.read(lambda tx: tx.mails.for_mailbox(it.clock.now, 100))
     letters = [it.foundation.outbox.open(mail) for mail in mails]
-    return [(each.to, each.values["link"]) for each in letters if each and "link" in each.values]
+    return [
+        (letter.to, letter.values["link"])
+        for letter in letters
+        if letter and "link" in letter.values
+    ]
 
 
 def test_invitation_by_username_can_be_accepted_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
-        done = await _ask(alice, place, "Bob")
-        assert done.location == f"{place}?done=invited"
+        path = f"/developer/apps/{app.id}/team"
+        done = await _ask(alice, path, "Bob")
+        assert done.location == f"{path}?done=invited"
         assert "If this user exists" in text_of(await alice.get(done.location))
         assert (await bob.get(f"/developer/apps/{app.id}")).status == 404
         waiting = await bob.get("/developer")
@@ -89,11 +93,11 @@ def test_invitation_does_not_reveal_accounts(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
+        path = f"/developer/apps/{app.id}/team"
         for invited in ("bob", "nobody-here", "bob@example.com", "nobody@example.com"):
-            answer = await _ask(alice, place, invited)
-            assert answer.location == f"{place}?done=invited"
-        page = text_of(await alice.get(place))
+            answer = await _ask(alice, path, invited)
+            assert answer.location == f"{path}?done=invited"
+        page = text_of(await alice.get(path))
         assert page.count("Invited just now") == 4
 
     run(tmp_path, story)
@@ -103,8 +107,8 @@ def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
-        await _ask(alice, place, "bob@example.com", "owner")
+        path = f"/developer/apps/{app.id}/team"
+        await _ask(alice, path, "bob@example.com", "owner")
         offer = await _invitation(it, app.id)
         # His address is not verified: without the letter it could be somebody else's.
         assert (await bob.get(offer)).status == 404
@@ -128,8 +132,8 @@ def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
 
 def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        known = replace(BOB, email_verified_at=Instant(1))
-        assert await it.store.write(lambda tx: tx.users.change(known))
+        user = replace(BOB, email_verified_at=Instant(1))
+        assert await it.store.write(lambda tx: tx.users.change(user))
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await _ask(alice, f"/developer/apps/{app.id}/team", "BOB@example.com")
@@ -146,13 +150,13 @@ def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
-        await _ask(alice, place, "bob")
+        path = f"/developer/apps/{app.id}/team"
+        await _ask(alice, path, "bob")
         page = await bob.get(await _invitation(it, app.id))
-        withdrawn = await alice.submit(await alice.get(place), "withdraw-1", do="withdraw")
-        assert withdrawn.location == f"{place}?done=withdrawn"
+        withdrawn = await alice.submit(await alice.get(path), "withdraw-1", do="withdraw")
+        assert withdrawn.location == f"{path}?done=withdrawn"
         assert (await bob.submit(page, "accept", do="accept")).status == 404
-        await _ask(alice, place, "bob")
+        await _ask(alice, path, "bob")
         offer = await _invitation(it, app.id)
         it.clock.forward(days(7))
         bob = await developer(it, "bob")
@@ -168,9 +172,9 @@ def test_invalid_invitation_is_reported_at_its_field(tmp_path: Path) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/team"
-        await _ask(alice, place, "carol")
-        for invited, said in (
+        path = f"/developer/apps/{app.id}/team"
+        await _ask(alice, path, "carol")
+        for invited, message in (
             ("", "Enter a username or email address"),
             ("x" * 10_240, "Enter a username or email address"),
             ("a\u202eb", "Enter a username or email address"),
@@ -184,13 +188,13 @@ def test_invalid_invitation_is_reported_at_its_field(tmp_path: Path) -> None:
             ("alice@example.com", "This user is already in the team."),
             ("CAROL", "This user is already invited"),
         ):
-            answer = await _ask(alice, place, invited)
+            answer = await _ask(alice, path, invited)
             assert answer.status == 409
-            assert said in text_of(answer), invited
+            assert message in text_of(answer), invited
         for number in range(19):
-            await _ask(alice, place, f"person{number}")
+            await _ask(alice, path, f"person{number}")
         assert "There is a limit of twenty open invitations" in text_of(
-            await _ask(alice, place, "one-more")
+            await _ask(alice, path, "one-more")
         )
 
     run(tmp_path, story)
@@ -205,24 +209,29 @@ def test_invitation_names_exactly_one_user_and_ends_when_they_are_removed(tmp_pa
         await it.store.write(lambda tx: tx.db.run(renamed, name=name, uid=CAROL.uid))
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
-        for said, meant in (
+        path = f"/developer/apps/{app.id}/team"
+        for invited, meant in (
             (f"name:{BOB.uid}", CAROL.uid),
             (f"uid:{BOB.uid}", BOB.uid),
             ("uid:4711", None),
             ("name:bob", BOB.uid),
             ("email:bob@example.com", None),  # not verified: the letter is the proof
         ):
-            assert (await _ask(alice, place, said)).status == 303, said
-            asked = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
-            assert next(each for each in asked if each.invited == said).uid == meant
+            assert (await _ask(alice, path, invited)).status == 303, invited
+            invitations = await it.store.read(
+                lambda tx: tx.team_invitations.to(app.id, it.clock.now)
+            )
+            assert (
+                next(invitation for invitation in invitations if invitation.invited == invited).uid
+                == meant
+            )
         waiting = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
-        offer = next(each for each in waiting if each.invited == "name:bob")
+        offer = next(invitation for invitation in waiting if invitation.invited == "name:bob")
         page = await bob.get(f"/developer/invitations/{offer.id}")
         assert (await bob.submit(page, "accept", do="accept")).status == 303
-        await alice.submit(await alice.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+        await alice.submit(await alice.get(f"{path}/remove", member=str(BOB.uid)), "remove")
         left = await it.store.read(lambda tx: tx.team_invitations.to(app.id, it.clock.now))
-        assert {each.invited for each in left} == {f"name:{BOB.uid}", "uid:4711"}
+        assert {invitation.invited for invitation in left} == {f"name:{BOB.uid}", "uid:4711"}
 
     run(tmp_path, story)
 
@@ -236,15 +245,15 @@ def test_an_invitation_ends_with_the_ownership_of_its_inviter(
         alice, bob, carol = [await developer(it, name) for name in ("alice", "bob", "carol")]
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB)
-        place = f"/developer/apps/{app.id}/team"
-        await _ask(bob, place, "carol", "owner")
+        path = f"/developer/apps/{app.id}/team"
+        await _ask(bob, path, "carol", "owner")
         page = await carol.get(await _invitation(it, app.id))
         if end == "removed":
-            await alice.submit(await alice.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+            await alice.submit(await alice.get(f"{path}/remove", member=str(BOB.uid)), "remove")
         elif end == "leaves":
-            await bob.submit(await bob.get(f"{place}/remove", member=str(BOB.uid)), "remove")
+            await bob.submit(await bob.get(f"{path}/remove", member=str(BOB.uid)), "remove")
         elif end == "demoted":
-            await alice.submit(await alice.get(place), "role-2", do="role")
+            await alice.submit(await alice.get(path), "role-2", do="role")
         else:
             accounts = Accounts(it.server.random)
             assert await it.store.write(lambda tx: accounts.disable(tx, BOB, it.clock.now))
@@ -278,19 +287,19 @@ def test_the_last_owner_stays(tmp_path: Path, database_url: str) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/team"
-        page = await alice.get(place)
+        path = f"/developer/apps/{app.id}/team"
+        page = await alice.get(path)
         demoted = await alice.submit(page, "role-1", do="role")
         assert "An app needs at least one owner" in text_of(demoted)
-        ask = await alice.get(f"{place}/remove", member=str(ALICE.uid))
+        ask = await alice.get(f"{path}/remove", member=str(ALICE.uid))
         assert "Leave the team of Printer" in text_of(ask)
         assert "An app needs at least one owner" in text_of(await alice.submit(ask, "remove"))
         promoted = await alice.submit(page, "role-2", do="role")
-        assert promoted.location == f"{place}?done=changed"
+        assert promoted.location == f"{path}?done=changed"
         left = await alice.submit(ask, "remove")
         assert left.location == "/developer"
         assert await _team(it, app.id) == {BOB.uid: "owner"}
-        assert (await alice.get(place)).status == 404
+        assert (await alice.get(path)).status == 404
 
     run(tmp_path, story, database_url)
 
@@ -300,10 +309,10 @@ def test_two_owners_who_leave_at_one_time_leave_one(tmp_path: Path, database_url
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB)
-        place = f"/developer/apps/{app.id}/team/remove"
+        path = f"/developer/apps/{app.id}/team/remove"
         asks = [
-            (alice, await alice.get(place, member=str(ALICE.uid))),
-            (bob, await bob.get(place, member=str(BOB.uid))),
+            (alice, await alice.get(path, member=str(ALICE.uid))),
+            (bob, await bob.get(path, member=str(BOB.uid))),
         ]
         answers = await asyncio.gather(*(who.submit(page, "remove") for who, page in asks))
         assert sorted(answer.status for answer in answers) == [303, 409]
@@ -317,25 +326,25 @@ def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
         await join(it, app.id, BOB, TeamRole.MEMBER)
-        place = f"/developer/apps/{app.id}/team"
-        theirs = await alice.get(place)
-        seen = await bob.get(place)
+        path = f"/developer/apps/{app.id}/team"
+        theirs = await alice.get(path)
+        seen = await bob.get(path)
         assert "Invite a member" not in text_of(seen)
         csrf = re.search(
             r'name="csrf"\s+value="([^"]+)"',
             (await bob.get(f"/developer/apps/{app.id}/settings")).body,
         )
         assert csrf is not None
-        for said in (
+        for fields in (
             {"do": "invite", "invited": "carol", "role": "owner"},
             {"do": "role", "member": str(BOB.uid), "role": "owner"},
             {"do": "withdraw", "invitation": "x"},
         ):
-            assert (await bob.post(place, {"csrf": csrf[1], **said})).status == 403
+            assert (await bob.post(path, {"csrf": csrf[1], **fields})).status == 403
         other = {"csrf": csrf[1], "member": str(ALICE.uid)}
-        assert (await bob.post(f"{place}/remove", other)).status == 404
-        assert (await bob.get(f"{place}/remove", member=str(ALICE.uid))).status == 404
-        ask = await bob.get(f"{place}/remove", member=str(BOB.uid))
+        assert (await bob.post(f"{path}/remove", other)).status == 404
+        assert (await bob.get(f"{path}/remove", member=str(ALICE.uid))).status == 404
+        ask = await bob.get(f"{path}/remove", member=str(BOB.uid))
         assert (await bob.submit(ask, "remove")).location == "/developer"
         assert await _team(it, app.id) == {ALICE.uid: "owner"}
         for odd in ("", "0", "-1", "9" * 40, "x", str(BOB.uid)):
@@ -349,15 +358,15 @@ def test_team_page_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/team"
-        page = await alice.get(place)
+        path = f"/developer/apps/{app.id}/team"
+        page = await alice.get(path)
         it.clock.forward(minutes(11))
         for answer in (
-            await alice.get(place),
+            await alice.get(path),
             await alice.submit(page, "invite", do="invite", invited="bob", role="owner"),
-            await alice.get(f"{place}/remove", member=str(ALICE.uid)),
+            await alice.get(f"{path}/remove", member=str(ALICE.uid)),
         ):
-            assert answer.location == f"/account/confirm?to={place}"
+            assert answer.location == f"/account/confirm?to={path}"
         assert await it.count("team_invitations") == 0
 
     run(tmp_path, story)

@@ -30,13 +30,13 @@ URL = "https://receiver.example/hook"
 
 
 async def _create(browser: Browser, client: Client, url: str = URL) -> tuple[str, str]:
-    place = f"/developer/apps/{client.id}/webhooks"
-    form = await browser.get(f"{place}/new")
+    path = f"/developer/apps/{client.id}/webhooks"
+    form = await browser.get(f"{path}/new")
     made = await browser.submit(form, "do", url=url)
     assert made.status == 200, made.body
     (secret,) = re.findall(r"whsec_[A-Za-z0-9+/]{43}=", made.body)
-    (webhook_id,) = set(re.findall(rf"{place}/(wh_[^\"/]+)\"", made.body))
-    return f"{place}/{webhook_id}", secret
+    (webhook_id,) = set(re.findall(rf"{path}/(wh_[^\"/]+)\"", made.body))
+    return f"{path}/{webhook_id}", secret
 
 
 async def _happen(it: Harness, *client_ids: str) -> None:
@@ -80,8 +80,10 @@ def test_app_receives_its_own_events_without_anything_else_about_users(
         )
         while await delivery.deliver_some(one.rpartition("/")[2]):
             pass
-        told = [verify_webhook(headers, body, secret, now=it.clock.now) for headers, body in sent]
-        consent = next(each for each in told if each.type == "consent.given")
+        messages = [
+            verify_webhook(headers, body, secret, now=it.clock.now) for headers, body in sent
+        ]
+        consent = next(message for message in messages if message.type == "consent.given")
         user = await it.store.read(lambda tx: tx.users.find(BOB.uid))
         assert user is not None
         assert consent.data == {
@@ -91,8 +93,8 @@ def test_app_receives_its_own_events_without_anything_else_about_users(
             "sub": subjects.subject_of(user, pairwise),
         }
         assert consent.data["sub"] != user.subject
-        assert {each.data["client_id"] for each in told} == {app.id}
-        assert {each.type for each in told} <= APP_EVENTS.keys()
+        assert {message.data["client_id"] for message in messages} == {app.id}
+        assert {message.type for message in messages} <= APP_EVENTS.keys()
         every = b" ".join(body for _, body in sent)
         for secret_of_user in (user.subject, user.email, "done_by", "because", "uid"):
             assert secret_of_user.encode() not in every
@@ -116,20 +118,20 @@ def test_developers_reach_no_webhook_and_no_event_of_another_app(
         # The id of another app's webhook below one's own app, and the other way around.
         crossed = f"/developer/apps/{app.id}/webhooks/{theirs.rpartition('/')[2]}"
         token = (await alice.get(f"{mine}/test")).form("do")[1]["csrf"][0]
-        for place in (theirs, crossed):
+        for path in (theirs, crossed):
             for act in ("", "/edit", "/secret", "/delete", "/test", "/replay?event=ev_1"):
-                assert (await alice.get(f"{place}{act}")).status == 404
+                assert (await alice.get(f"{path}{act}")).status == 404
             for act in ("edit", "secret", "delete", "disable", "test", "replay"):
-                answer = await alice.post(f"{place}/{act}", {"csrf": token, "url": URL})
-                assert answer.status == 404, (place, act)
+                answer = await alice.post(f"{path}/{act}", {"csrf": token, "url": URL})
+                assert answer.status == 404, (path, act)
         page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        events = [each for each in page if each.client_id == other.id]
-        hidden = [each for each in page if each.name not in APP_EVENTS]
-        for each in (*events, *hidden):
-            form = {"csrf": token, "event": each.id}
+        events = [event for event in page if event.client_id == other.id]
+        hidden = [event for event in page if event.name not in APP_EVENTS]
+        for event in (*events, *hidden):
+            form = {"csrf": token, "event": event.id}
             assert (await alice.post(f"{mine}/replay", form)).status == 404
         assert {
-            each.client_id for each in await it.store.read(lambda tx: Webhooks.of(tx).all())
+            webhook.client_id for webhook in await it.store.read(lambda tx: Webhooks.of(tx).all())
         } == {
             app.id,
             other.id,
@@ -186,8 +188,8 @@ def test_webhooks_of_an_app_are_bounded_and_go_with_it(tmp_path: Path, database_
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
-        place = f"/developer/apps/{app.id}/webhooks"
-        form = await alice.get(f"{place}/new")
+        path = f"/developer/apps/{app.id}/webhooks"
+        form = await alice.get(f"{path}/new")
         assert set(re.findall(r'value="([a-z_]+\.[a-z]+)"', form.body)) == APP_EVENTS.keys()
         for _ in range(MOST_WEBHOOKS_OF_APP):
             assert (await alice.submit(form, "do", url=URL)).status == 200
@@ -197,8 +199,8 @@ def test_webhooks_of_an_app_are_bounded_and_go_with_it(tmp_path: Path, database_
         unknown = await alice.submit(form, "do", url=URL, events="user.disabled")
         assert unknown.status == 400
         it.clock.forward(3_600)
-        assert (await alice.get(place)).status == 200
-        stale = await alice.get(f"{place}/new")
+        assert (await alice.get(path)).status == 200
+        stale = await alice.get(f"{path}/new")
         assert (stale.status, "confirm" in stale.location) == (303, True)
 
     run(tmp_path, story, database_url)

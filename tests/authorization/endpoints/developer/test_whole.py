@@ -34,17 +34,17 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
     async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="server")
-        said = {**WEB_APP, "grant_types": ["authorization_code", "client_credentials"]}
-        page = await ada.submit(form, "do", **said)
+        values = {**WEB_APP, "grant_types": ["authorization_code", "client_credentials"]}
+        page = await ada.submit(form, "do", **values)
         app, old = shown(page, "client-id"), shown(page, "client-secret")
 
         async def works(secret: str) -> bool:
-            asked = {"grant_type": "client_credentials", "client_secret": secret}
-            return (await it.token(app, **asked)).status == 200
+            parameters = {"grant_type": "client_credentials", "client_secret": secret}
+            return (await it.token(app, **parameters)).status == 200
 
         assert await works(old)
-        place = f"/developer/apps/{app}/secrets"
-        page = await ada.submit(await ada.get(place), "new-secret", overlap="1h")
+        path = f"/developer/apps/{app}/secrets"
+        page = await ada.submit(await ada.get(path), "new-secret", overlap="1h")
         new = shown(page, "client-secret")
         assert await works(new)
         assert await works(old)
@@ -52,8 +52,8 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
         assert not await works(old)
         assert await works(new)
         ada = await _developer(it)
-        (known,) = await it.read(lambda tx: tx.secrets.usable(app, it.clock.now))
-        await ada.submit(await ada.get(f"{place}/end", secret=known.id), "end-secret")
+        (active_secret,) = await it.read(lambda tx: tx.secrets.usable(app, it.clock.now))
+        await ada.submit(await ada.get(f"{path}/end", secret=active_secret.id), "end-secret")
         assert not await works(new)
 
     run(tmp_path, story)
@@ -65,14 +65,14 @@ def test_a_deleted_app_gets_no_tokens_and_resource_servers_hear(tmp_path: Path) 
         form = await ada.get("/developer/new", kind="machine")
         page = await ada.submit(form, "do", name="Robot")
         app, secret = shown(page, "client-id"), shown(page, "client-secret")
-        asked = {"grant_type": "client_credentials", "client_secret": secret}
-        assert (await it.token(app, **asked)).status == 200
+        parameters = {"grant_type": "client_credentials", "client_secret": secret}
+        assert (await it.token(app, **parameters)).status == 200
         team = await it.read(lambda tx: tx.members.team(app))
         assert [one.role for one in team] == [TeamRole.OWNER]
         page = await ada.get(f"/developer/apps/{app}/delete")
         done = await ada.submit(page, "delete", name="Robot")
         assert "No apps yet" in text_of(await ada.get(done.location))
-        (await it.token(app, **asked)).refused(401, "invalid_client")
+        (await it.token(app, **parameters)).refused(401, "invalid_client")
         assert app in (await it.feed()).body.decode()
 
     run(tmp_path, story)

@@ -31,14 +31,14 @@ async def letters(it: Harness) -> list[Email]:
     """Everything that was written, newest first."""
     outbox, now = it.foundation.outbox, it.clock.now
     kept = await it.read(lambda tx: tx.mails.for_mailbox(now, 99))
-    found = [outbox.open(mail) for mail in kept]
-    return [letter for letter in found if letter is not None]
+    emails = [outbox.open(mail) for mail in kept]
+    return [letter for letter in emails if letter is not None]
 
 
 async def only(it: Harness, kind: EmailKind) -> Email:
     """The one letter of this kind."""
-    (found,) = [letter for letter in await letters(it) if letter.kind is kind]
-    return found
+    (email,) = [letter for letter in await letters(it) if letter.kind is kind]
+    return email
 
 
 def link_of(letter: Email) -> str:
@@ -49,9 +49,9 @@ def link_of(letter: Email) -> str:
 
 async def ada(it: Harness) -> User:
     """The account as it is."""
-    found = await it.read(lambda tx: tx.users.find(ADA))
-    assert found is not None
-    return found
+    user = await it.read(lambda tx: tx.users.find(ADA))
+    assert user is not None
+    return user
 
 
 async def proven(it: Harness) -> None:

@@ -58,9 +58,9 @@ async def _told(
     new = [letter for letter in now if letter not in before]
     assert len(new) == len(now) - len(before)
     assert {letter.kind for letter in new} <= {EmailKind.APP_CHANGED}
-    told = {letter.to.partition("@")[0]: text(letter) for letter in new}
-    assert len(told) == len(new)
-    return told
+    emails = {letter.to.partition("@")[0]: text(letter) for letter in new}
+    assert len(emails) == len(new)
+    return emails
 
 
 def test_owners_are_told_once_of_each_change_of_an_administrator(
@@ -80,13 +80,15 @@ def test_owners_are_told_once_of_each_change_of_an_administrator(
             ("PUT", f"{one}/owners/{_FAY}", None, "made Fay an owner of your app Copier."),
             ("DELETE", f"{one}/owners/{_FAY}", None, "removed Fay from the team of your app"),
         )
-        for method, path, body, said in changes:
-            told = await _told(it, program, method, path, body)
+        for method, path, body, sentence in changes:
+            emails = await _told(it, program, method, path, body)
             # Fay is an owner before or after her own change.
             expected = {"bob", "cara"} | ({"fay"} if str(_FAY) in path else set())
-            assert set(told) == expected, path
-            assert all(f"An administrator of Valetkey {said}" in it for it in told.values()), told
-            assert _PAGE in told["bob"]
+            assert set(emails) == expected, path
+            assert all(
+                f"An administrator of Valetkey {sentence}" in it for it in emails.values()
+            ), emails
+            assert _PAGE in emails["bob"]
             if path != f"{one}/secrets":
                 assert not await _told(it, program, method, path, body, (200, 404)), path
         await program.call("POST", f"{one}/secrets", {})

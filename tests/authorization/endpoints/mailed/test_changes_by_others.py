@@ -42,9 +42,9 @@ def text(letter: Email) -> str:
     return " ".join(write(letter, brand=Brand()).text.split())
 
 
-async def _change(program: Caller, said: Mapping[str, object]) -> None:
+async def _change(program: Caller, changes: Mapping[str, object]) -> None:
     headers = {"if-match": "*"}
-    answer = await program.call("PATCH", f"/users/{ADA}", said, headers=headers)
+    answer = await program.call("PATCH", f"/users/{ADA}", changes, headers=headers)
     assert answer.status == 200, answer.body
 
 
@@ -73,8 +73,8 @@ def test_address_changed_by_a_program_is_told_and_taken_back(
         assert (await there.submit(page, "change", new=OTHER)).status == 200
         # Neither a second change nor a disabled account keeps the first address out.
         await _change(program, {"email": "second@evil.example", "email_verified": True})
-        told = [each for each in await letters(it) if each.kind is EmailKind.EMAIL_CHANGED]
-        assert {each.to: each.values["link"] for each in told} == {
+        notices = [notice for notice in await letters(it) if notice.kind is EmailKind.EMAIL_CHANGED]
+        assert {notice.to: notice.values["link"] for notice in notices} == {
             "ada@example.com": letter.values["link"],
             _THIEF: "",
         }
@@ -95,29 +95,29 @@ def test_undo_link_reaches_the_old_address_in_every_order_of_changes(
     tmp_path: Path, quietly: str
 ) -> None:
     async def story(it: Harness) -> None:
-        program, wanted = await _grace(it), {"email": _THIEF, "email_verified": True}
+        program, changes = await _grace(it), {"email": _THIEF, "email_verified": True}
         if quietly == "unverified first":
             await _change(program, {"email_verified": False})
         if quietly == "after many notices":
             for number in range(NOTICE_LIMIT.attempts + 1):
                 role = "auditor" if number % 2 else "support"
                 await program.call("PUT", f"/users/{ADA}/role", {"role": role})
-        await _change(program, wanted)
+        await _change(program, changes)
         if quietly == "address given away":
             account = {"username": "ada2", "email": "Ada@Example.com"}
             assert (await program.call("POST", "/users", account)).status == 400
             headers = {"if-match": "*"}
-            given = {"email": "ada@example.com"}
+            body = {"email": "ada@example.com"}
             path = "/users/1002"
-            assert (await program.call("PATCH", path, given, headers=headers)).status == 400
-        told = [each for each in await letters(it) if each.kind is EmailKind.EMAIL_CHANGED]
-        assert [each.to for each in told] == ["ada@example.com"]
-        assert "a program with an API token of Grace" in text(told[0])
+            assert (await program.call("PATCH", path, body, headers=headers)).status == 400
+        notices = [notice for notice in await letters(it) if notice.kind is EmailKind.EMAIL_CHANGED]
+        assert [notice.to for notice in notices] == ["ada@example.com"]
+        assert "a program with an API token of Grace" in text(notices[0])
         here = browser(it)
-        assert (await here.submit(await here.get(link_of(told[0])), "confirm")).status == 303
+        assert (await here.submit(await here.get(link_of(notices[0])), "confirm")).status == 303
         assert (await ada(it)).email == "ada@example.com"
         assert (await ada(it)).email_verified_at is not None
-        await _change(program, wanted)
+        await _change(program, changes)
 
     run(tmp_path, story)
 
@@ -189,11 +189,11 @@ def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -
     ):
         done = valetkey("user", *arguments, here=tmp_path)
         assert done.code == 0, done.err
-    told = {each.kind: each for each in asyncio.run(_kept(file))}
-    assert told.keys() == {EmailKind.PASSWORD_CHANGED, EmailKind.EMAIL_CHANGED}
-    assert {each.to for each in told.values()} == {"ada@example.com"}
-    assert all("the operators of" in text(each) for each in told.values())
-    assert "/account/email/undo?link=" in told[EmailKind.EMAIL_CHANGED].values["link"]
+    notices = {notice.kind: notice for notice in asyncio.run(_kept(file))}
+    assert notices.keys() == {EmailKind.PASSWORD_CHANGED, EmailKind.EMAIL_CHANGED}
+    assert {notice.to for notice in notices.values()} == {"ada@example.com"}
+    assert all("the operators of" in text(notice) for notice in notices.values())
+    assert "/account/email/undo?link=" in notices[EmailKind.EMAIL_CHANGED].values["link"]
 
 
 async def _kept(file: Path) -> list[Email]:

@@ -39,9 +39,9 @@ async def changed(it: Harness, here: Browser, email: str = NEW) -> None:
     """Ask for it, and prove it."""
     assert (await ask(here, email)).status == 200
     (letter,) = [
-        each
-        for each in await letters(it)
-        if each.to == email and each.kind is EmailKind.EMAIL_CHANGE
+        message
+        for message in await letters(it)
+        if message.to == email and message.kind is EmailKind.EMAIL_CHANGE
     ]
     there = browser(it)
     answer = await there.submit(await there.get(link_of(letter)), "confirm")

@@ -103,8 +103,8 @@ def test_programs_create_it_in_each_form_once(tmp_path: Path) -> None:
         )
         assert wrong.status == 400
         for text in (LETTERS, ASCII, "b%C3%BCcher"):
-            found = await by.call("GET", f"/users?q={quote(text, safe='%')}")
-            assert [each["username"] for each in found.items] == ["grace"], text
+            answer = await by.call("GET", f"/users?q={quote(text, safe='%')}")
+            assert [account["username"] for account in answer.items] == ["grace"], text
 
     run(tmp_path, story)
 
@@ -115,11 +115,11 @@ def test_directory_finds_and_keeps_it_in_each_form(tmp_path: Path) -> None:
         assert made["emails"][0]["value"] == ASCII
         for form in FORMS:
             for name in ("userName", "emails.value"):
-                found = await it.find("Users", f'{name} eq "{form}"')
-                assert [each["id"] for each in found] == [made["id"]], (name, form)
+                resources = await it.find("Users", f'{name} eq "{form}"')
+                assert [resource["id"] for resource in resources] == [made["id"]], (name, form)
         path = f"/Users/{made['id']}"
-        said = {"op": "replace", "path": "emails", "value": [{"value": LETTERS}]}
-        assert (await it.patch(path, said)).status in {200, 204}
+        operation = {"op": "replace", "path": "emails", "value": [{"value": LETTERS}]}
+        assert (await it.patch(path, operation)).status in {200, 204}
         user = await it.it.read(lambda tx: tx.users.find_by_email(LETTERS))
         assert user is not None
         assert (user.email, user.email_verified_at) == (ASCII, user.created_at)
@@ -164,9 +164,9 @@ def test_account_with_an_address_in_letters_from_before_keeps_working(
         for uid in (ADA, 77):
             answer = await by.call("PATCH", f"/users/{uid}", {"name": "Both"}, headers=any_state)
             assert answer.status == 200, answer.body
-        found = await it.read(lambda tx: tx.users.find_by_email(LETTERS))
-        assert found is not None
-        assert found.uid == 77
+        user = await it.read(lambda tx: tx.users.find_by_email(LETTERS))
+        assert user is not None
+        assert user.uid == 77
         # What folds to the same letters is another address.
         await it.write(lambda tx: store(tx, "ada@straße.example", ADA))
         assert await it.read(lambda tx: tx.users.find_by_email("ada@strasse.example")) is None

@@ -71,8 +71,8 @@ async def enter(it: Harness, here: Browser) -> None:
     """Sign in, in this browser."""
     page = await here.get("/oauth/sign-in")
     action, fields = page.form("sign-in")
-    said = {**fields, "username": ["ada"], "password": [WORD]}
-    answer = await here.post(action, said, {"user-agent": FIREFOX})
+    form = {**fields, "username": ["ada"], "password": [WORD]}
+    answer = await here.post(action, form, {"user-agent": FIREFOX})
     assert answer.status == 303
 
 
@@ -154,14 +154,14 @@ def test_email_about_an_account_has_a_button_and_says_why_it_was_sent() -> None:
         (EmailKind.ROLE_CHANGED, role, "Open administration"),
     ):
         written = write(Email(kind, "ada@example.com", "en", values), brand=Brand("Acme"))
-        assert label in {each.label for each in written.paragraphs}
+        assert label in {paragraph.label for paragraph in written.paragraphs}
         note = "You receive this email because it concerns the Acme account ada."
-        assert [each.text for each in written.paragraphs if each.is_note] == [note]
+        assert [paragraph.text for paragraph in written.paragraphs if paragraph.is_note] == [note]
         assert written.text.endswith(note)
     none = write(
         Email(EmailKind.ROLE_CHANGED, "ada@example.com", "en", {**role, "role": ""}),
         brand=Brand("Acme"),
     )
-    assert not any(each.is_address for each in none.paragraphs)
+    assert not any(paragraph.is_address for paragraph in none.paragraphs)
     test = write(Email(EmailKind.TEST, "ada@example.com", "en"), brand=Brand("Acme"))
-    assert not any(each.is_note for each in test.paragraphs)
+    assert not any(paragraph.is_note for paragraph in test.paragraphs)

@@ -294,7 +294,7 @@ def test_one_account_is_sent_few_emails_however_often_its_password_is_reset(
             assert (await _forgot(it, "ada")).status == 200
             link = (await _links(it, EmailKind.PASSWORD_RESET)).get("ada@example.com", "")
             await _choose_if_valid(it, link)
-        sent = [each for each in await letters(it) if each.kind is EmailKind.PASSWORD_RESET]
+        sent = [letter for letter in await letters(it) if letter.kind is EmailKind.PASSWORD_RESET]
         assert len(sent) == 5
 
     run(tmp_path, story, limits=LimitSettings(unopened_links_per_address=12))

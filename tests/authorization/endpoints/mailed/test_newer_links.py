@@ -54,9 +54,9 @@ async def address(it: Harness, email: str, *, verified: bool = True) -> None:
 
 
 async def alice(it: Harness) -> User:
-    found = await it.read(lambda tx: tx.users.find(ALICE.uid))
-    assert found is not None
-    return found
+    user = await it.read(lambda tx: tx.users.find(ALICE.uid))
+    assert user is not None
+    return user
 
 
 async def forgotten(it: Harness) -> None:
@@ -68,12 +68,12 @@ async def two(
     it: Harness, kind: EmailKind, ask: Callable[[str], Awaitable[object]], *texts: str
 ) -> TwoLinks:
     """Ask twice, a minute apart."""
-    found: list[str] = []
+    links: list[str] = []
     for text in texts:
         await ask(text)
-        found.append(await newest(it, kind))
+        links.append(await newest(it, kind))
         it.clock.forward(60)
-    older, newer = found
+    older, newer = links
     return older, newer
 
 

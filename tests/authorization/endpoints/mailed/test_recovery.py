@@ -289,7 +289,7 @@ def test_link_is_sent_again_with_one_answer_for_every_name(
         again = await here.submit(page, "resend")
         assert again.status == 200
         assert "We sent the email again." in again.body
-        found = [each for each in await letters(it) if each.kind is EmailKind.PASSWORD_RESET]
-        assert len(found) == emails
+        resets = [letter for letter in await letters(it) if letter.kind is EmailKind.PASSWORD_RESET]
+        assert len(resets) == emails
 
     run(tmp_path, story)

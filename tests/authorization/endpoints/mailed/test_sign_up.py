@@ -271,10 +271,10 @@ def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path
         first, second = browser(it), browser(it)
         await asked_to_sign_up(it, first)
         await asked_to_sign_up(it, second, email="other@example.com")
-        found = {letter.to: link_of(letter) for letter in await letters(it)}
-        page = await second.get(found["other@example.com"])
+        links = {letter.to: link_of(letter) for letter in await letters(it)}
+        page = await second.get(links["other@example.com"])
         assert (await second.submit(page, "finish")).status == 303
-        page = await first.get(found["grace@example.com"])
+        page = await first.get(links["grace@example.com"])
         answer = await first.submit(page, "finish")
         assert answer.status == 410
         assert "has been taken in the meantime" in answer.body
@@ -318,11 +318,11 @@ def test_email_is_sent_again_with_one_answer_for_every_address(
             assert page.status == 200
             assert "We sent the email again." in page.body
             assert email in page.body
-        sent = [each for each in await letters(it) if each.kind is kind]
+        sent = [letter for letter in await letters(it) if letter.kind is kind]
         assert len(sent) == 1 + SENT_AGAIN.attempts
-        assert {each.to for each in sent} == {email}
+        assert {letter.to for letter in sent} == {email}
         assert (await here.submit(page, "resend")).status == 429
-        assert len([each for each in await letters(it) if each.kind is kind]) == len(sent)
+        assert len([letter for letter in await letters(it) if letter.kind is kind]) == len(sent)
         if kind is EmailKind.SIGN_UP:
             last = await here.get(link_of(sent[0]))
             assert (await here.submit(last, "finish")).status == 303
@@ -338,8 +338,8 @@ def test_email_is_sent_again_only_in_the_same_browser_and_for_a_day(tmp_path: Pa
         _, foreign = (await other.get("/account/new")).form("create")
         again = fields["again"][0]
         for text in (again, again[:-4], "x", "v1.AAAA"):
-            said = {"csrf": foreign["csrf"][0], "again": text}
-            assert (await other.post("/account/new", said)).status == 410
+            form = {"csrf": foreign["csrf"][0], "again": text}
+            assert (await other.post("/account/new", form)).status == 410
         assert len(await letters(it)) == 1
         it.clock.forward(LIFETIME)
         assert (await here.submit(page, "resend")).status == 410

@@ -65,13 +65,13 @@ def test_an_app_learns_that_the_session_is_the_same_and_then_that_it_is_not(
         page = context.new_page()
         complaints: list[str] = []
         page.on("console", lambda message: complaints.append(message.text))
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": CLIENT,
             "redirect_uri": f"{app}/cb",
             "scope": "openid",
         }
-        page.goto(f"{op}/oauth/authorize?{urlencode(asked)}")
+        page.goto(f"{op}/oauth/authorize?{urlencode(parameters)}")
         page.fill("#username", "ada")
         page.fill("#password", PASSWORD)
         page.click("#sign-in")

@@ -115,9 +115,9 @@ def test_loop_of_exchanges_extends_neither_lifetime_nor_actors(
             answer = await _exchanged(it, ("one", "two")[turn % 2], token)
             assert answer.status == 200, answer.body
             token = answer.text("access_token")
-            said = _said(token)
-            assert said["exp"] == ends
-            assert "act" not in said
+            claims = _said(token)
+            assert claims["exp"] == ends
+            assert "act" not in claims
 
     run(tmp_path, story, database_url)
 

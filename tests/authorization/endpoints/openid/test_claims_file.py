@@ -68,10 +68,10 @@ def test_function_says_what_each_token_holds(tmp_path: Path, database_url: str) 
                 assert (of_id["desk"], of_id["groups_seen"]) == ("ops", [])
             assert _said(await it.own_token("svc"))["kind"] == "program"
             bearer = f"Bearer {answers[0].text('access_token')}"
-            told = (await it.call("GET", "/oauth/userinfo", authorization=bearer)).json
-            assert told["desk"] == "ops"
+            userinfo = (await it.call("GET", "/oauth/userinfo", authorization=bearer)).json
+            assert userinfo["desk"] == "ops"
             preview = (await owner.call("GET", f"/users/{ADA}/claims/app")).json
-            assert preview["userinfo"] == told
+            assert preview["userinfo"] == userinfo
             times = {"jti": "", "grant_id": "", "iat": 0, "exp": 0, "auth_time": 0}
             issued = _said(answers[0].text("access_token"))
             previewed = preview["access_token"]
@@ -96,7 +96,10 @@ BODIES = {
     "while True: pass": "no answer within 1 s",
 }
 FILES = {
-    **{f"def claims(user, client, api, scopes):\n    {b}\n": said for b, said in BODIES.items()},
+    **{
+        f"def claims(user, client, api, scopes):\n    {b}\n": received
+        for b, received in BODIES.items()
+    },
     "def claims(": "SyntaxError in line 1",
     "x = 1": "KeyError",
     "import no_such_module": "ModuleNotFoundError in line 1",
@@ -110,9 +113,9 @@ def test_failing_file_refuses_the_token_and_spends_nothing(tmp_path: Path) -> No
             code = await it.code("app")
             for text, received in FILES.items():
                 (tmp_path / "claims.py").write_text(text)
-                said = await _refused(it, await it.exchange("app", code))
-                assert said.startswith(received), text
-                assert "vk_cs_secret" not in said
+                fault = await _refused(it, await it.exchange("app", code))
+                assert fault.startswith(received), text
+                assert "vk_cs_secret" not in fault
             (tmp_path / "claims.py").write_text(GOOD)
             assert (await it.exchange("app", code)).status == 200
 
@@ -146,8 +149,8 @@ def test_failure_for_one_user_is_not_felt_by_others(tmp_path: Path) -> None:
 
             before = await process_of_ada("openid")
             raising = await it.code("app", "openid email", uid=mallory.uid)
-            said = await _refused(it, await it.exchange("app", raising))
-            assert said.startswith("ValueError in line 7")
+            fault = await _refused(it, await it.exchange("app", raising))
+            assert fault.startswith("ValueError in line 7")
             assert await process_of_ada("openid profile") == before, "an error ends no process"
             hanging = await it.code("app", "openid profile", uid=mallory.uid)
             codes = [await it.code("app", "openid email") for _ in range(3)]
@@ -158,8 +161,8 @@ def test_failure_for_one_user_is_not_felt_by_others(tmp_path: Path) -> None:
             assert {answer.status for answer in answers[8:]} == {200}
             after = await process_of_ada("openid phone")
             assert after != before
-            said = await _refused(it, await it.exchange("app", hanging))
-            assert said.startswith("a call that hung or crashed; the next try is in")
+            fault = await _refused(it, await it.exchange("app", hanging))
+            assert fault.startswith("a call that hung or crashed; the next try is in")
             assert await process_of_ada("openid profile email") == after, "it was not called"
 
     asyncio.run(story())

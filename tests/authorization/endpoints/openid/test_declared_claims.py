@@ -80,15 +80,15 @@ def test_each_token_has_the_claims_declared_for_it(tmp_path: Path, database_url:
         tokens = await it.exchange("app", await it.code("app", "openid profile"))
         of_id, of_access = _said(tokens.text("id_token")), _said(tokens.text("access_token"))
         userinfo = await _claims(it, tokens.text("access_token"))
-        for said in (of_id, of_access, userinfo):
-            assert (said["department"], said["teams"]) == ("ops", ["team-red"])
+        for claims in (of_id, of_access, userinfo):
+            assert (claims["department"], claims["teams"]) == ("ops", ["team-red"])
         assert of_access["tenant"] == "eu"
         assert "tenant" not in {**of_id, **userinfo}
         # The address is not verified, and "no value" is no claim.
         assert "domain" not in of_id
         other = await it.exchange("other", await it.code("other", "openid"))
-        for said in (_said(other.text("id_token")), _said(other.text("access_token"))):
-            assert not {"department", "teams"} & said.keys()
+        for claims in (_said(other.text("id_token")), _said(other.text("access_token"))):
+            assert not {"department", "teams"} & claims.keys()
         await owner.call("POST", f"/users/{ADA}/verify-email")
         await owner.call("PATCH", f"/users/{ADA}/attributes", {"attributes": {"department": "hr"}})
         again = await it.refresh("app", tokens.text("refresh_token"))
@@ -123,9 +123,9 @@ def test_roles_reach_tokens_of_their_api_from_users_and_groups(
 
         async def roles(answer: Answer) -> object:
             token = {"token": answer.text("access_token")}
-            said = await it.post("/oauth/introspect", token, basic(api_id, secret))
-            assert said.json["active"] is True
-            return said.json["roles"]
+            introspection = await it.post("/oauth/introspect", token, basic(api_id, secret))
+            assert introspection.json["active"] is True
+            return introspection.json["roles"]
 
         assert await roles(tokens) == []
         for changed in (True, False):
@@ -195,8 +195,8 @@ def test_next_token_shows_each_change_of_what_its_claims_are_from(
             await change(method, path, body)
             tokens = await it.refresh("app", refresh_token, resource=API)
             refresh_token = tokens.text("refresh_token")
-            said = _said(tokens.text("access_token"))
-            assert (said["teams"], said["roles"]) == (teams.split(), roles.split()), path
+            claims = _said(tokens.text("access_token"))
+            assert (claims["teams"], claims["roles"]) == (teams.split(), roles.split()), path
 
         said_of: list[tuple[str, str, dict[str, object] | None, object]] = [
             ("PUT", "/attributes/department", {"schema": {"type": "string"}}, None),
@@ -224,9 +224,9 @@ def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
         own = f"{it.settings.resource.url}/"
         await _declare(owner, "with_slash", "constant:eu", "access_token", apis=[own])
         await it.client("svc", grant_types=("client_credentials",), access_token_format="jwt")
-        said = _said(await it.own_token("svc"))
-        assert said["tenant"] == said["with_slash"] == "eu"
-        assert "groups" not in said
+        claims = _said(await it.own_token("svc"))
+        assert claims["tenant"] == claims["with_slash"] == "eu"
+        assert "groups" not in claims
 
     run(tmp_path, story)
 
@@ -289,10 +289,10 @@ def test_lists_above_eight_kibibytes_are_left_out_and_named(
             await it.exchange("app", await it.code("app", "openid")),
             await it.refresh("app", tokens.text("refresh_token")),
         ):
-            said = _said(answer.text("access_token"))
-            assert (said["_claim_names"], "teams" in said) == (named, False)
-            told = await it.introspect(answer.text("access_token"))
-            assert (told["active"], told["_claim_names"]) == (True, named)
+            claims = _said(answer.text("access_token"))
+            assert (claims["_claim_names"], "teams" in claims) == (named, False)
+            introspection = await it.introspect(answer.text("access_token"))
+            assert (introspection["active"], introspection["_claim_names"]) == (True, named)
         bearer = f"Bearer {tokens.text('access_token')}"
         userinfo = await it.call("GET", "/oauth/userinfo", authorization=bearer)
         teams = userinfo.json["teams"]
@@ -320,8 +320,8 @@ def test_group_with_many_members_costs_a_token_no_more(tmp_path: Path, database_
             )
 
         await it.write(crowd)
-        said = _said((await _at_api(it, "app")).text("access_token"))
-        assert said["roles"] == ["editor"]
+        claims = _said((await _at_api(it, "app")).text("access_token"))
+        assert claims["roles"] == ["editor"]
         assert (await owner.call("DELETE", "/groups/everybody")).json == {"changed": True}
         assert _said((await _at_api(it, "app")).text("access_token"))["roles"] == []
 
@@ -366,8 +366,8 @@ def test_lookups_of_kept_claims_and_memberships_are_counted(tmp_path: Path) -> N
             before = _looked_up()
             tokens = await it.refresh("app", refresh_token, resource=API)
             refresh_token = tokens.text("refresh_token")
-            found = _looked_up() - before
-            return {key: found[key] for key in found if key[0] in {"claims", "memberships"}}
+            lookups = _looked_up() - before
+            return {key: lookups[key] for key in lookups if key[0] in {"claims", "memberships"}}
 
         await refreshed()
         assert await refreshed() == {("claims", "hit"): 1}

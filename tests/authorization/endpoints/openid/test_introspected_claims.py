@@ -55,25 +55,29 @@ def test_introspection_has_the_current_username_and_verified_email(
         api = await _api(owner, MAIL, kind)
         await it.client("app", scopes=("openid",))
         token = await _token(it, api, MAIL)
-        said = await _introspect(it, api, token)
-        assert said["active"] is True
-        assert not {"username", "email"} & said.keys()
+        introspection = await _introspect(it, api, token)
+        assert introspection["active"] is True
+        assert not {"username", "email"} & introspection.keys()
         await _declare(owner, "username", "email")
         if kind == "jwt":
             assert b"username" not in parse(token, ("at+jwt",)).payload
-        said = await _introspect(it, api, token)
-        assert (said["username"], said["sub"], "email" in said) == ("ada", str(ADA), False)
+        introspection = await _introspect(it, api, token)
+        assert (introspection["username"], introspection["sub"], "email" in introspection) == (
+            "ada",
+            str(ADA),
+            False,
+        )
         assert (await owner.call("POST", f"/users/{ADA}/verify-email")).status == 200
-        said = await _introspect(it, api, token)
-        assert (said["username"], said["email"]) == ("ada", "ada@example.com")
+        introspection = await _introspect(it, api, token)
+        assert (introspection["username"], introspection["email"]) == ("ada", "ada@example.com")
         user = await owner.call("GET", f"/users/{ADA}")
         headers = {"if-match": user.headers["etag"]}
         renamed = await owner.call(
             "PATCH", f"/users/{ADA}", {"username": "countess"}, headers=headers
         )
         assert renamed.status == 200, renamed.body
-        said = await _introspect(it, api, token)
-        assert (said["username"], said["sub"]) == ("countess", str(ADA))
+        introspection = await _introspect(it, api, token)
+        assert (introspection["username"], introspection["sub"]) == ("countess", str(ADA))
         assert (await owner.call("DELETE", "/claims/username")).json == {"changed": True}
         assert "username" not in await _introspect(it, api, token)
 
@@ -103,9 +107,9 @@ def test_username_is_told_to_the_tokens_api_alone(tmp_path: Path, kind: str) -> 
         there = await _token(it, other, OTHER)
         assert "username" not in await _introspect(it, other, there)
         default = (await it.tokens("app", "openid")).text("access_token")
-        said = await it.introspect(default)
-        assert said["active"] is True
-        assert "username" not in said
+        introspection = await it.introspect(default)
+        assert introspection["active"] is True
+        assert "username" not in introspection
 
     run(tmp_path, story)
 
@@ -125,8 +129,8 @@ def test_default_api_is_told_by_scope_and_client_and_only_of_access_tokens(
         assert "username" not in await it.introspect(tokens.text("refresh_token"))
         for client, scope in (("app", "read"), ("other", "notes:read")):
             token = (await it.tokens(client, scope)).text("access_token")
-            said = await it.introspect(token)
-            assert (said["active"], "username" in said) == (True, False)
+            introspection = await it.introspect(token)
+            assert (introspection["active"], "username" in introspection) == (True, False)
         token = tokens.text("access_token")
         await it.token("app", "/oauth/revoke", token=token)
         assert await it.introspect(token) == {"active": False}
@@ -140,9 +144,9 @@ def test_clients_own_token_has_no_username(tmp_path: Path, kind: str) -> None:
         owner = await caller(it)
         await _declare(owner, "username", "email")
         await it.client("svc", grant_types=("client_credentials",), access_token_format=kind)
-        said = await it.introspect(await it.own_token("svc"))
-        assert (said["active"], said["sub"]) == (True, "svc")
-        assert not {"username", "email"} & said.keys()
+        introspection = await it.introspect(await it.own_token("svc"))
+        assert (introspection["active"], introspection["sub"]) == (True, "svc")
+        assert not {"username", "email"} & introspection.keys()
 
     run(tmp_path, story)
 

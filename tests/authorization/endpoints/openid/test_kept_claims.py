@@ -52,8 +52,8 @@ async def _sign_in(
     it: Harness, subject: str, kept: Mapping[str, object] | None, issuer: str = GOOGLE
 ) -> None:
     claimed = ClaimedIdentity(issuer, subject, kept_claims=kept)
-    found = await it.write(lambda tx: user_of_identity(tx, claimed, it.clock.now))
-    assert found is not None
+    user = await it.write(lambda tx: user_of_identity(tx, claimed, it.clock.now))
+    assert user is not None
 
 
 async def _link(
@@ -100,13 +100,13 @@ class _Reader:
         token = tokens.text("access_token")
         userinfo = await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
         preview = (await self.owner.call("GET", f"/users/{ADA}/claims/app")).json
-        said = [_said(tokens.text("id_token")), _said(token), userinfo.json]
-        for place in ("id_token", "access_token", "userinfo"):
-            shown = preview[place]
+        claim_sets = [_said(tokens.text("id_token")), _said(token), userinfo.json]
+        for part in ("id_token", "access_token", "userinfo"):
+            shown = preview[part]
             assert isinstance(shown, dict)
-            said.append(shown)
-        values = [each.get(name) for each in said]
-        assert all(each == values[0] for each in values), values
+            claim_sets.append(shown)
+        values = [claims.get(name) for claims in claim_sets]
+        assert all(claim == values[0] for claim in values), values
         return values[0]
 
 
@@ -152,7 +152,9 @@ def test_tokens_say_what_the_provider_said_at_the_last_sign_in(
         exported = json.loads(
             await it.write(lambda tx: export(tx, ada, ExportOrigin("x", "x", ""), it.clock.now))
         )
-        kept = {each["issuer"]: each["kept_claims"] for each in exported["accounts_elsewhere"]}
+        kept = {
+            account["issuer"]: account["kept_claims"] for account in exported["accounts_elsewhere"]
+        }
         assert kept == {
             GOOGLE: {"hd": "a.example", "https://a.example/unit": 7},
             OTHER: {"hd": "worse.example"},
@@ -182,11 +184,11 @@ def test_claim_of_unnamed_provider_or_claim_is_refused_and_no_longer_issued(
         ada = await it.read(lambda tx: tx.users.find(ADA))
         # The setting names the claim no more: what is stored counts no more.
         less = _provider("google", GOOGLE, "department")
-        for provider, found in ((PROVIDERS.providers[0], {"tenant": "a.example"}), (less, {})):
+        for provider, expected in ((PROVIDERS.providers[0], {"tenant": "a.example"}), (less, {})):
             settings = replace(it.settings, features=(FederationSettings((provider,)),))
             store = replace(it.store, hooks=hooks(settings))
             claims = TokenClaims(store, it.foundation.default_api)
             evaluated = await store.read(partial(_evaluated, claims, ada))
-            assert evaluated == found
+            assert evaluated == expected
 
     run(tmp_path, story, features=(PROVIDERS,))

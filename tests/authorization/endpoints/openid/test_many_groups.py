@@ -52,10 +52,13 @@ def test_member_of_many_groups_signs_in(tmp_path: Path, database_url: str, count
             assert tokens.status == 200, tokens.body
             tokens = await it.refresh(kind, tokens.text("refresh_token"))
             access_token = tokens.text("access_token")
-            said = [await it.introspect(access_token), _claims(tokens.text("id_token"), "jwt")]
+            claim_sets = [
+                await it.introspect(access_token),
+                _claims(tokens.text("id_token"), "jwt"),
+            ]
             if kind == "jwt":
-                said.append(_claims(access_token, "at+jwt"))
-            for claims in said:
+                claim_sets.append(_claims(access_token, "at+jwt"))
+            for claims in claim_sets:
                 fits = count < 100
                 assert ("_claim_names" in claims) is not fits, claims
                 assert ("teams" in claims) is fits
@@ -65,10 +68,10 @@ def test_member_of_many_groups_signs_in(tmp_path: Path, database_url: str, count
                     }
             bearer = f"Bearer {access_token}"
             for _ in range(2):
-                told = await it.call("GET", "/oauth/userinfo", authorization=bearer)
+                userinfo = await it.call("GET", "/oauth/userinfo", authorization=bearer)
                 for name in ("groups", "teams"):
-                    found = told.json[name]
-                    assert isinstance(found, list)
-                    assert len(found) == count
+                    groups = userinfo.json[name]
+                    assert isinstance(groups, list)
+                    assert len(groups) == count
 
     run(tmp_path, story, database_url)

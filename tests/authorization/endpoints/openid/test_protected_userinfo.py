@@ -21,13 +21,13 @@ ENCRYPTED = OpenIdRegistration(
 )
 
 
-async def _told(it: Harness, said: OpenIdRegistration) -> Answer:
+async def _told(it: Harness, registration: OpenIdRegistration) -> Answer:
     await it.client("app", scopes=("openid", "email"))
 
     def work(tx: Transaction) -> None:
         client = tx.clients.find("app")
         assert client is not None
-        assert tx.clients.change(replace(client, openid=said))
+        assert tx.clients.change(replace(client, openid=registration))
 
     await it.write(work)
     token = (await it.tokens("app", "openid email")).text("access_token")

@@ -53,20 +53,20 @@ async def _record(it: Harness, claims: StandardClaims) -> None:
     await it.write(work)
 
 
-async def _open_id(it: Harness, client_id: str, said: OpenIdRegistration) -> None:
+async def _open_id(it: Harness, client_id: str, registration: OpenIdRegistration) -> None:
     def work(tx: Transaction) -> None:
         client = tx.clients.find(client_id)
         assert client is not None
-        assert tx.clients.change(replace(client, openid=said))
+        assert tx.clients.change(replace(client, openid=registration))
 
     await it.write(work)
 
 
 def _refused(answer: Answer, status: int, error: str) -> None:
     assert answer.status == status, answer.body
-    said = answer.headers["www-authenticate"]
-    assert said.startswith('Bearer realm="http://localhost:8400"')
-    assert (f'error="{error}"' in said) == bool(error)
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="http://localhost:8400"')
+    assert (f'error="{error}"' in challenge) == bool(error)
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["cache-control"] == "no-store"
 
@@ -88,8 +88,8 @@ def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
         await _record(it, WHOLE)
         await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
         await it.perform(ADD_GROUP_MEMBER, {"group": "staff", "uid": "1001"})
-        said = (await _ask(it, await _token(it, f"openid {scope}"))).json
-        assert set(said) == {"sub", *CLAIMS_OF[scope]}
+        claims = (await _ask(it, await _token(it, f"openid {scope}"))).json
+        assert set(claims) == {"sub", *CLAIMS_OF[scope]}
 
     run(tmp_path, story)
 
@@ -97,20 +97,20 @@ def test_each_scope_adds_its_claims(tmp_path: Path, scope: str) -> None:
 def test_claims_have_the_types_of_the_specification(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _record(it, WHOLE)
-        said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
-        assert said["updated_at"] == it.clock.now
-        assert said["email_verified"] is False
-        assert said["phone_number_verified"] is True
-        assert said["address"] == {"formatted": "12 St James's Square\nLondon", "country": "UK"}
-        assert (said["name"], said["preferred_username"]) == ("Ada", "ada")
+        claims = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
+        assert claims["updated_at"] == it.clock.now
+        assert claims["email_verified"] is False
+        assert claims["phone_number_verified"] is True
+        assert claims["address"] == {"formatted": "12 St James's Square\nLondon", "country": "UK"}
+        assert (claims["name"], claims["preferred_username"]) == ("Ada", "ada")
 
     run(tmp_path, story, database_url)
 
 
 def test_missing_claims_are_omitted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        said = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
-        assert set(said) == {
+        claims = (await _ask(it, await _token(it, " ".join(IDENTITY)))).json
+        assert set(claims) == {
             *("sub", "name", "preferred_username", "updated_at", "email", "email_verified")
         }
 
@@ -222,9 +222,9 @@ def test_a_clients_own_token_has_no_person_to_tell_of(tmp_path: Path) -> None:
 def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY)
-        told = await it.tokens("app", "openid")
+        tokens = await it.tokens("app", "openid")
         code = await it.code("app", "openid")
-        for wrong in (told.text("refresh_token"), told.text("id_token"), code):
+        for wrong in (tokens.text("refresh_token"), tokens.text("id_token"), code):
             _refused(await _ask(it, wrong), 401, "invalid_token")
 
     run(tmp_path, story)
@@ -276,8 +276,8 @@ def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
         assert "authorization" in answer.headers["access-control-allow-headers"]
         assert "POST" in answer.headers["access-control-allow-methods"]
         assert "access-control-allow-credentials" not in answer.headers
-        told = await _ask(it, await _token(it))
-        assert told.headers["access-control-allow-origin"] == "*"
+        userinfo = await _ask(it, await _token(it))
+        assert userinfo.headers["access-control-allow-origin"] == "*"
 
     run(tmp_path, story)
 
@@ -289,11 +289,11 @@ def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
         names: dict[str, str] = {}
         for client_id, sector in (("one", "a.example"), ("two", "a.example"), ("three", "")):
             await it.client(client_id, scopes=(*IDENTITY, "read"))
-            said = OpenIdRegistration(subject_type="pairwise", sector=sector)
-            await _open_id(it, client_id, said)
-            told = await it.tokens(client_id, "openid read")
-            assert not {"uid", "info"} & set(told.json)
-            token = told.text("access_token")
+            registration = OpenIdRegistration(subject_type="pairwise", sector=sector)
+            await _open_id(it, client_id, registration)
+            tokens = await it.tokens(client_id, "openid read")
+            assert not {"uid", "info"} & set(tokens.json)
+            token = tokens.text("access_token")
             assert token.startswith("vk_at_")
             names[client_id] = (await _ask(it, token)).text("sub")
             own = await it.token(client_id, "/oauth/introspect", token=token)

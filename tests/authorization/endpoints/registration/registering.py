@@ -27,26 +27,30 @@ class Registry:
 
     service: Harness
 
-    async def register(self, said: object = PLAIN, token: str = "") -> Answer:
+    async def register(self, metadata: object = PLAIN, token: str = "") -> Answer:
         """One registration."""
-        return await self.raw(json.dumps(said).encode(), token)
+        return await self.raw(json.dumps(metadata).encode(), token)
 
     async def raw(self, body: bytes, token: str = "", content_type: str = JSON) -> Answer:
         """The same, byte for byte."""
         bearer = f"Bearer {token}" if token else ""
         return await self.service.call("POST", "/oauth/register", body, content_type, bearer)
 
-    async def registered(self, **said: object) -> dict[str, Any]:
-        """A registration that succeeds; `said` changes the plain one."""
-        answer = await self.register({**PLAIN, **said})
+    async def registered(self, **metadata: object) -> dict[str, Any]:
+        """A registration that succeeds; `metadata` changes the plain one."""
+        answer = await self.register({**PLAIN, **metadata})
         assert answer.status == 201, answer.body
         return answer.json
 
     async def manage(
-        self, record: Mapping[str, Any], method: str = "GET", said: object = None, token: str = ""
+        self,
+        record: Mapping[str, Any],
+        method: str = "GET",
+        metadata: object = None,
+        token: str = "",
     ) -> Answer:
         """What the application does with its own registration."""
-        body = b"" if said is None else json.dumps(said).encode()
+        body = b"" if metadata is None else json.dumps(metadata).encode()
         bearer = f"Bearer {token or record['registration_access_token']}"
         path = f"/oauth/register/{record['client_id']}"
         return await self.service.call(method, path, body, JSON if body else "", bearer)
@@ -67,12 +71,12 @@ def run(
     directory: Path,
     story: Callable[[Registry], Awaitable[None]],
     database: str = "",
-    **said: Any,
+    **options: Any,
 ) -> None:
-    """Run a story with a server where registration is open, or as `said`."""
+    """Run a story with a server where registration is open, or with these `options`."""
 
     async def tell() -> None:
-        settings = replace(RegistrationSettings(mode=RegistrationMode.OPEN), **said)
+        settings = replace(RegistrationSettings(mode=RegistrationMode.OPEN), **options)
         async with harness(directory, database, registration=settings) as it:
             await story(Registry(it))
 

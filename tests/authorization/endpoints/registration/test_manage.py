@@ -20,9 +20,9 @@ from valetkey.kernel.replace import replace
 _BOTH = ("authorization_code", "refresh_token", "client_credentials")
 
 
-def _asks(record: dict[str, Any], **said: object) -> dict[str, object]:
+def _asks(record: dict[str, Any], **changes: object) -> dict[str, object]:
     """What the application sends to replace its record."""
-    return {**PLAIN, "client_id": record["client_id"], **said}
+    return {**PLAIN, "client_id": record["client_id"], **changes}
 
 
 async def _sweep(it: Registry) -> None:
@@ -56,11 +56,11 @@ def test_a_change_replaces_everything_that_was_said(database_url: str, tmp_path:
         asks = _asks(record, client_name="Plotter", client_secret=record["client_secret"])
         answer = await it.manage(record, "PUT", asks)
         assert answer.status == 200, answer.body
-        told = answer.json
-        assert told["client_name"] == "Plotter"
-        assert not {"logo_uri", "contacts", "default_max_age", "client_secret"} & told.keys()
-        assert told["registration_access_token"] == record["registration_access_token"]
-        assert (await it.manage(record)).json == told
+        response = answer.json
+        assert response["client_name"] == "Plotter"
+        assert not {"logo_uri", "contacts", "default_max_age", "client_secret"} & response.keys()
+        assert response["registration_access_token"] == record["registration_access_token"]
+        assert (await it.manage(record)).json == response
         events = [event.name for event in await it.service.event_records()]
         assert events == ["client.changed"]
 
@@ -85,11 +85,11 @@ _INVALID_CHANGES: tuple[tuple[dict[str, object], str], ...] = (
 
 def test_a_change_is_held_to_the_rules_of_registration(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        for said, code in _INVALID_CHANGES:
-            with case(said, code):
+        for changes, code in _INVALID_CHANGES:
+            with case(changes, code):
                 record = await it.registered()
                 before = (await it.manage(record)).json
-                (await it.manage(record, "PUT", _asks(record, **said))).refused(400, code)
+                (await it.manage(record, "PUT", _asks(record, **changes))).refused(400, code)
                 assert (await it.manage(record)).json == before
                 (await it.manage(record, "PUT", "text")).refused(400, "invalid_client_metadata")
 
@@ -102,17 +102,17 @@ def test_a_secret_comes_and_goes_with_the_way_a_client_proves_itself(tmp_path: P
         record = await it.registered(grant_types=grants)
         assert (await _own_token(it, record)).status == 200
         signed = _asks(record, grant_types=grants, id_token_signed_response_alg="HS256")
-        told = (await it.manage(record, "PUT", signed)).json
+        response = (await it.manage(record, "PUT", signed)).json
         # The old one cannot be read again, and so cannot sign.
-        assert told["client_secret"] != record["client_secret"]
+        assert response["client_secret"] != record["client_secret"]
         (await _own_token(it, record)).refused(401, "invalid_client")
-        assert (await _own_token(it, record, str(told["client_secret"]))).status == 200
+        assert (await _own_token(it, record, str(response["client_secret"]))).status == 200
         assert "client_secret" not in (await it.manage(record, "PUT", signed)).json
         public = _asks(record, token_endpoint_auth_method="none")
         bare = (await it.manage(record, "PUT", public)).json
         assert not {"client_secret", "client_secret_expires_at"} & bare.keys()
         again = (await it.manage(record, "PUT", _asks(record))).json
-        assert again["client_secret"] != told["client_secret"]
+        assert again["client_secret"] != response["client_secret"]
         assert again["client_secret_expires_at"] == 0
 
     run(tmp_path, story, grant_types=_BOTH)
@@ -144,9 +144,9 @@ def test_scopes_given_by_an_operator_survive_an_update(tmp_path: Path) -> None:
             scope="openid notes:read",
             grant_types=["authorization_code", "client_credentials"],
         )
-        told = await it.manage(record, "PUT", asks)
-        assert told.status == 200, told.body
-        assert told.json["scope"] == "openid notes:read"
+        answer = await it.manage(record, "PUT", asks)
+        assert answer.status == 200, answer.body
+        assert answer.json["scope"] == "openid notes:read"
         stored = await it.service.read(lambda tx: tx.clients.find(record["client_id"]))
         assert stored is not None
         assert stored.requires_pkce
@@ -162,10 +162,10 @@ def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
         record = await it.registered(grant_types=list(_BOTH))
         client_id = str(record["client_id"])
         token = (await _own_token(it, record)).text("access_token")
-        given = await it.service.code(client_id, "openid")
+        code = await it.service.code(client_id, "openid")
         form = {
             "grant_type": "authorization_code",
-            "code": given,
+            "code": code,
             "redirect_uri": CALLBACK,
         }
         proof = basic(client_id, str(record["client_secret"]))
@@ -177,8 +177,8 @@ def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
         for method in ("GET", "PUT", "DELETE"):
             (await it.manage(record, method)).refused(401, "invalid_token")
         (await _own_token(it, record)).refused(401, "invalid_client")
-        for each in (token, tokens.text("access_token")):
-            assert await it.service.introspect(each) == {"active": False}
+        for access_token in (token, tokens.text("access_token")):
+            assert await it.service.introspect(access_token) == {"active": False}
         it.service.clock.forward(60)
         await _sweep(it)
         (await _own_token(it, record)).refused(401, "invalid_client")
@@ -186,8 +186,8 @@ def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
         assert await it.service.introspect(token) == {"active": False}
         with pytest.raises(AssertionError, match="taken"):
             await it.service.client(client_id)
-        told = [event.name for event in await it.service.event_records()]
-        assert told.count("client.removed") == told.count("grant.revoked") == 1
+        events = [event.name for event in await it.service.event_records()]
+        assert events.count("client.removed") == events.count("grant.revoked") == 1
 
     run(tmp_path, story, database_url, grant_types=_BOTH)
 
@@ -206,13 +206,13 @@ def test_dc_07_a_token_manages_its_own_client_while_that_is_on(tmp_path: Path) -
     async def story(it: Registry) -> None:
         mine, other = await it.registered(), await it.registered()
         for token in (other["registration_access_token"], "x", "vk_rg_x", mine["client_secret"]):
-            for method, said in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
-                answer = await it.manage(mine, method, said, str(token))
+            for method, metadata in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
+                answer = await it.manage(mine, method, metadata, str(token))
                 answer.refused(401, "invalid_token")
                 assert "www-authenticate" in answer.headers
         await _change(it, str(mine["client_id"]), disabled=True)
-        for method, said in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
-            (await it.manage(mine, method, said)).refused(401, "invalid_token")
+        for method, metadata in (("GET", None), ("PUT", _asks(mine)), ("DELETE", None)):
+            (await it.manage(mine, method, metadata)).refused(401, "invalid_token")
         stored = await it.service.read(lambda tx: tx.clients.find(str(mine["client_id"])))
         assert stored is not None
         assert stored.disabled_at is not None
@@ -277,25 +277,25 @@ def test_a_client_cannot_move_into_the_sector_of_another(tmp_path: Path) -> None
         elsewhere = ["https://victim.example/cb"]
         pairwise = await it.registered(subject_type="pairwise")
         public = await it.registered()
-        for record, said in (
+        for record, changes in (
             (pairwise, {"subject_type": "pairwise", "redirect_uris": elsewhere}),
             (pairwise, {"subject_type": "public"}),
             (public, {"subject_type": "pairwise", "redirect_uris": elsewhere}),
         ):
-            answer = await it.manage(record, "PUT", _asks(record, **said))
+            answer = await it.manage(record, "PUT", _asks(record, **changes))
             assert answer.status == 400, answer.body
             assert "register another client" in answer.text("error_description")
         moved = ["https://app.example/elsewhere"]
-        said = {"subject_type": "pairwise", "redirect_uris": moved}
-        assert (await it.manage(pairwise, "PUT", _asks(pairwise, **said))).status == 200
+        changes = {"subject_type": "pairwise", "redirect_uris": moved}
+        assert (await it.manage(pairwise, "PUT", _asks(pairwise, **changes))).status == 200
         # The operator may do so, knowing that people get other names.
         registrar = it.service.foundation.registrar("cli")
 
         def work(tx: Transaction) -> None:
             client = tx.clients.find(str(pairwise["client_id"]))
             assert client is not None
-            wanted = replace(metadata_of(client), redirect_uris=tuple(elsewhere))
-            changed = registrar.change(tx, client, wanted, it.service.clock.now)
+            metadata = replace(metadata_of(client), redirect_uris=tuple(elsewhere))
+            changed = registrar.change(tx, client, metadata, it.service.clock.now)
             assert isinstance(changed, Client)
             assert changed.openid.sector == "victim.example"
 

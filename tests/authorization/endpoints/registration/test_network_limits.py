@@ -32,8 +32,8 @@ async def _person(it: Registry) -> Browser:
 
 async def _sign_in(here: Browser, record: Mapping[str, Any]) -> None:
     """The user signs in to the app."""
-    asked = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
-    page = await here.follow(await here.get("/oauth/authorize", **asked))
+    parameters = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
+    page = await here.follow(await here.get("/oauth/authorize", **parameters))
     assert (await here.allow(page)).told["code"]
 
 
@@ -102,8 +102,10 @@ def test_an_app_makes_room_once_however_often_users_sign_in(
         record, *_ = [await it.registered() for _ in range(FEW)]
         (await it.register()).refused(429, "slow_down")
         await _sign_in(here, record)
-        asked = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
-        answers = await asyncio.gather(*(here.get("/oauth/authorize", **asked) for _ in range(32)))
+        parameters = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
+        answers = await asyncio.gather(
+            *(here.get("/oauth/authorize", **parameters) for _ in range(32))
+        )
         assert all(answer.told.get("code") for answer in answers)
         assert [(await it.register()).status for _ in range(2)] == [201, 429]
 
@@ -114,8 +116,10 @@ def test_first_sign_ins_at_one_time_make_room_once(database_url: str, tmp_path: 
     async def story(it: Registry) -> None:
         here = await _person(it)
         record, *_ = [await it.registered() for _ in range(FEW)]
-        asked = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
-        pages = [await here.follow(await here.get("/oauth/authorize", **asked)) for _ in range(16)]
+        parameters = usual(client_id=record["client_id"], scope="openid", redirect_uri=CALLBACK)
+        pages = [
+            await here.follow(await here.get("/oauth/authorize", **parameters)) for _ in range(16)
+        ]
         answers = await asyncio.gather(*(here.allow(page) for page in pages))
         assert any(answer.told.get("code") for answer in answers)
         assert [(await it.register()).status for _ in range(2)] == [201, 429]

@@ -93,20 +93,20 @@ def test_every_member_that_is_not_declared_as_refused_has_a_case() -> None:
 def test_value_that_cannot_be_kept_is_left_out_and_told(tmp_path: Path, verb: str) -> None:
     async def story(it: Registry) -> None:
         for member, cases in _REDUCED.items():
-            for said, kept in cases:
-                with case(member, said):
-                    told = await _register(it, verb, **{member: said})
-                    assert told.get(member) == kept
+            for value, kept in cases:
+                with case(member, value):
+                    record = await _register(it, verb, **{member: value})
+                    assert record.get(member) == kept
 
     run(tmp_path, story, registrations_per_hour=10_000)
 
 
-async def _register(it: Registry, verb: str, **said: object) -> dict[str, Any]:
+async def _register(it: Registry, verb: str, **metadata: object) -> dict[str, Any]:
     if verb == "POST":
-        return await it.registered(**said)
+        return await it.registered(**metadata)
     record = await it.registered(logo_uri="https://app.example/logo.png", contacts=["bob@b"])
-    asked = {**PLAIN, **said, "client_id": record["client_id"]}
-    answer = await it.manage(record, "PUT", asked)
+    replacement = {**PLAIN, **metadata, "client_id": record["client_id"]}
+    answer = await it.manage(record, "PUT", replacement)
     assert answer.status == 200, answer.body
     assert (await it.manage(record)).json == {
         name: value for name, value in answer.json.items() if name != "client_secret"
@@ -132,18 +132,18 @@ def test_registration_of_an_editor_and_of_mcp_clients(tmp_path: Path) -> None:
     }
 
     async def story(it: Registry) -> None:
-        told = await it.registered(**editor)
-        assert told["grant_types"] == ["authorization_code", "refresh_token"]
-        assert told["scope"] == "openid"
-        assert told["redirect_uris"] == editor["redirect_uris"]
-        assert "client_secret" not in told
+        record = await it.registered(**editor)
+        assert record["grant_types"] == ["authorization_code", "refresh_token"]
+        assert record["scope"] == "openid"
+        assert record["redirect_uris"] == editor["redirect_uris"]
+        assert "client_secret" not in record
 
     run(tmp_path, story)
 
 
 def test_several_values_at_once_are_each_judged_alone(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        told = await it.registered(
+        record = await it.registered(
             grant_types=["authorization_code", "implicit", "refresh_token", "password"],
             response_types=["code", "id_token token", "code token"],
             token_endpoint_auth_method="none",
@@ -151,18 +151,18 @@ def test_several_values_at_once_are_each_judged_alone(tmp_path: Path) -> None:
             logo_uri="http://app.example/",
             contacts=["", "ada@app.example"],
         )
-        assert told["grant_types"] == ["authorization_code", "refresh_token"]
-        assert told["response_types"] == ["code"]
-        assert told["token_endpoint_auth_method"] == "none"
-        assert told["id_token_signed_response_alg"] == "ES256"
-        assert told["contacts"] == ["ada@app.example"]
-        assert "logo_uri" not in told
+        assert record["grant_types"] == ["authorization_code", "refresh_token"]
+        assert record["response_types"] == ["code"]
+        assert record["token_endpoint_auth_method"] == "none"
+        assert record["id_token_signed_response_alg"] == "ES256"
+        assert record["contacts"] == ["ada@app.example"]
+        assert "logo_uri" not in record
         # Not the app for which the stricter rules of the implicit grant hold.
         local = "http://127.0.0.1:9000/cb"
-        told = await it.registered(
+        record = await it.registered(
             grant_types=["authorization_code", "implicit"], redirect_uris=[local]
         )
-        assert told["redirect_uris"] == [local]
+        assert record["redirect_uris"] == [local]
         # What identifies the app is refused with the rest of the registration.
         refused = await it.register(
             {**PLAIN, "redirect_uris": ["http://app.example/"], "scope": "write"}
@@ -174,18 +174,18 @@ def test_several_values_at_once_are_each_judged_alone(tmp_path: Path) -> None:
 
 def test_refresh_token_without_a_grant_that_issues_one_is_left_out(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        told = await it.registered(
+        record = await it.registered(
             grant_types=["client_credentials", "refresh_token"],
             response_types=["code"],
             redirect_uris=[],
         )
-        assert told["grant_types"] == ["client_credentials"]
-        assert told["response_types"] == []
-        told = await it.registered(
+        assert record["grant_types"] == ["client_credentials"]
+        assert record["response_types"] == []
+        record = await it.registered(
             grant_types=["authorization_code", "client_credentials"],
             token_endpoint_auth_method="none",
         )
-        assert told["grant_types"] == ["authorization_code"]
+        assert record["grant_types"] == ["authorization_code"]
 
     run(tmp_path, story, grant_types=("authorization_code", "client_credentials", "refresh_token"))
 
@@ -194,13 +194,13 @@ def test_encryption_without_a_cipher_is_that_of_the_specification(tmp_path: Path
     async def story(it: Registry) -> None:
         for kind in ("id_token", "userinfo"):
             alg, enc = f"{kind}_encrypted_response_alg", f"{kind}_encrypted_response_enc"
-            asked: dict[str, object] = {"jwks_uri": "https://app.example/keys", alg: "ECDH-ES"}
-            assert (await it.registered(**asked))[enc] == "A128CBC-HS256"
-            told = await it.registered(**asked, **{enc: "A256CBC-HS512"})
-            assert told[enc] == "A128CBC-HS256"
+            metadata: dict[str, object] = {"jwks_uri": "https://app.example/keys", alg: "ECDH-ES"}
+            assert (await it.registered(**metadata))[enc] == "A128CBC-HS256"
+            record = await it.registered(**metadata, **{enc: "A256CBC-HS512"})
+            assert record[enc] == "A128CBC-HS256"
             # Not without encryption, for an app that asks for it.
             for refused in ({alg: "RSA1_5"}, {alg: None, enc: "A128GCM"}):
-                answer = await it.register({**PLAIN, **asked, **refused})
+                answer = await it.register({**PLAIN, **metadata, **refused})
                 answer.refused(400, "invalid_client_metadata")
                 assert answer.text("error_description").startswith(alg)
 
@@ -212,13 +212,13 @@ def test_keys_of_an_unknown_type_are_left_out_of_a_key_set(tmp_path: Path) -> No
     quantum = {"kty": "AKP", "alg": "ML-DSA-65", "kid": "pq", "pub": "AAAA"}
 
     async def story(it: Registry) -> None:
-        told = await it.registered(
+        record = await it.registered(
             token_endpoint_auth_method="private_key_jwt", jwks={"keys": [quantum, good]}
         )
-        assert [key["kid"] for key in told["jwks"]["keys"]] == [good["kid"]]
+        assert [key["kid"] for key in record["jwks"]["keys"]] == [good["kid"]]
         for keys in ([quantum], [good, {**good, "kid": "x", "d": "AA"}]):
-            said = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": keys}}
-            (await it.register({**PLAIN, **said})).refused(400, "invalid_client_metadata")
+            metadata = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": keys}}
+            (await it.register({**PLAIN, **metadata})).refused(400, "invalid_client_metadata")
 
     run(tmp_path, story)
 
@@ -227,10 +227,10 @@ def test_keys_of_an_unknown_type_are_left_out_of_a_key_set(tmp_path: Path) -> No
 def test_port_of_loopback_is_free_for_a_public_app(tmp_path: Path, said: dict[str, object]) -> None:
     async def story(it: Registry) -> None:
         for uri in ("http://127.0.0.1/cb", "http://127.0.0.1:8080/cb", "http://localhost:1/cb"):
-            told = await it.registered(
+            record = await it.registered(
                 redirect_uris=[uri], token_endpoint_auth_method="none", **said
             )
-            client_id = str(told["client_id"])
+            client_id = str(record["client_id"])
             client = await it.service.read(partial(_find, client_id))
             assert client is not None
             host = uri.split("/")[2].partition(":")[0]
@@ -253,9 +253,9 @@ def test_default_algorithm_is_that_of_the_specification_where_there_is_a_key(
         settings = RegistrationSettings(mode=RegistrationMode.OPEN)
         algorithms = (Algorithm.ES256, Algorithm.RS256)
         async with harness(tmp_path, "", algorithms, registration=settings) as it:
-            told = await Registry(it).registered(
+            record = await Registry(it).registered(
                 id_token_signed_response_alg="PS512", redirect_uris=[CALLBACK]
             )
-            assert told["id_token_signed_response_alg"] == "RS256"
+            assert record["id_token_signed_response_alg"] == "RS256"
 
     asyncio.run(tell())

@@ -25,11 +25,11 @@ def test_registration_response_has_every_default(database_url: str, tmp_path: Pa
         assert answer.status == 201, answer.body
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["access-control-allow-origin"] == "*"
-        told = answer.json
-        client_id = str(told["client_id"])
+        record = answer.json
+        client_id = str(record["client_id"])
         for name in ("client_secret", "registration_access_token"):
-            assert told.pop(name)
-        assert told == {
+            assert record.pop(name)
+        assert record == {
             "client_id": client_id,
             "client_id_issued_at": it.service.clock.now,
             "client_secret_expires_at": 0,
@@ -52,15 +52,16 @@ def test_registration_response_has_every_default(database_url: str, tmp_path: Pa
         assert stored is not None
         assert stored.self_registered
         again = await it.manage(answer.json)
-        assert {**told, "registration_access_token": answer.text("registration_access_token")} == (
-            again.json
-        )
+        assert {
+            **record,
+            "registration_access_token": answer.text("registration_access_token"),
+        } == again.json
 
     run(tmp_path, story, database_url)
 
 
 def test_registration_response_has_all_metadata(tmp_path: Path) -> None:
-    said: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "client_name": "Everything",
         "application_type": "web",
         "redirect_uris": [CALLBACK, "https://app.example/other"],
@@ -94,8 +95,8 @@ def test_registration_response_has_all_metadata(tmp_path: Path) -> None:
     }
 
     async def story(it: Registry) -> None:
-        told = await it.registered(**said)
-        assert {name: told[name] for name in said} == said
+        record = await it.registered(**metadata)
+        assert {name: record[name] for name in metadata} == metadata
 
     grants = ("authorization_code", "refresh_token", "implicit")
     run(tmp_path, story, grant_types=grants)
@@ -103,7 +104,7 @@ def test_registration_response_has_all_metadata(tmp_path: Path) -> None:
 
 def test_types_that_are_not_said_follow_from_those_that_are(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        for said, grant_types, response_types in (
+        for metadata, grant_types, response_types in (
             ({}, ["authorization_code"], ["code"]),
             ({"response_types": ["token id_token"]}, ["implicit"], ["id_token token"]),
             (
@@ -119,8 +120,11 @@ def test_types_that_are_not_said_follow_from_those_that_are(tmp_path: Path) -> N
             ),
             ({"grant_types": None, "response_types": None}, ["authorization_code"], ["code"]),
         ):
-            told = await it.registered(**said)
-            assert (told["grant_types"], told["response_types"]) == (grant_types, response_types)
+            record = await it.registered(**metadata)
+            assert (record["grant_types"], record["response_types"]) == (
+                grant_types,
+                response_types,
+            )
 
     grants = ("authorization_code", "implicit", "client_credentials")
     run(tmp_path, story, grant_types=grants)
@@ -130,8 +134,8 @@ def test_a_web_app_with_the_implicit_grant_has_https_addresses(tmp_path: Path) -
     async def story(it: Registry) -> None:
         local = "http://127.0.0.1:9000/cb"
         for uri in (local, "http://localhost/cb", "https://localhost/cb"):
-            said = {**PLAIN, "redirect_uris": [CALLBACK, uri], "response_types": ["id_token"]}
-            answer = await it.register(said)
+            metadata = {**PLAIN, "redirect_uris": [CALLBACK, uri], "response_types": ["id_token"]}
+            answer = await it.register(metadata)
             answer.refused(400, "invalid_redirect_uri")
             assert answer.text("error_description").startswith("redirect_uris/1")
         await it.registered(redirect_uris=[local])
@@ -144,7 +148,7 @@ def test_a_web_app_with_the_implicit_grant_has_https_addresses(tmp_path: Path) -
 
 def test_unknown_metadata_is_ignored_and_unavailable_is_not_stored(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        told = await it.registered(
+        record = await it.registered(
             **{
                 "client_name#de": "Drucker",
                 "software_id": "x",
@@ -158,11 +162,13 @@ def test_unknown_metadata_is_ignored_and_unavailable_is_not_stored(tmp_path: Pat
                 "client_secret": "s" * 40,
             }
         )
-        assert told["client_id"] != "chosen"
-        assert told["client_secret"] != "s" * 40
+        assert record["client_id"] != "chosen"
+        assert record["client_secret"] != "s" * 40
         plain = await it.registered()
-        assert told.keys() == plain.keys()
-        one, other = [await _stored(it, str(each["client_id"])) for each in (told, plain)]
+        assert record.keys() == plain.keys()
+        one, other = [
+            await _stored(it, str(registration["client_id"])) for registration in (record, plain)
+        ]
         assert replace(one, id="", secrets=()) == replace(other, id="", secrets=())
 
     run(tmp_path, story)
@@ -177,15 +183,15 @@ async def _stored(it: Registry, client_id: str) -> Client:
 def test_name_and_application_type_follow_from_redirect_uris(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         assert (await it.registered(client_name=None))["client_name"] == "app.example"
-        told = await it.registered(
+        record = await it.registered(
             client_name="", application_type="native", redirect_uris=["com.example.app:/cb"]
         )
-        assert told["client_name"] == "An app without a name"
+        assert record["client_name"] == "An app without a name"
         for uris in (["com.example.app:/cb"], ["http://localhost:8080", "com.example.app:/cb"]):
-            told = await it.registered(application_type="web", redirect_uris=uris)
-            assert told["application_type"] == "native"
-        told = await it.registered(redirect_uris=["http://localhost:8080"])
-        assert told["application_type"] == "web"
+            record = await it.registered(application_type="web", redirect_uris=uris)
+            assert record["application_type"] == "native"
+        record = await it.registered(redirect_uris=["http://localhost:8080"])
+        assert record["application_type"] == "web"
 
     run(tmp_path, story)
 
@@ -251,9 +257,9 @@ _INVALID_METADATA: tuple[tuple[dict[str, object], str, str], ...] = (
 
 def test_invalid_metadata_is_refused_with_the_name_of_the_member(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
-        for said, code, named in _INVALID_METADATA:
-            with case(said, code, named):
-                answer = await it.register({**PLAIN, **said})
+        for metadata, code, named in _INVALID_METADATA:
+            with case(metadata, code, named):
+                answer = await it.register({**PLAIN, **metadata})
                 answer.refused(400, code)
                 assert answer.text("error_description").startswith(named), answer.body
                 assert answer.headers["cache-control"] == "no-store"

@@ -96,8 +96,10 @@ def test_identical_registrations_do_not_pile_up(database_url: str, tmp_path: Pat
             lambda tx: tx.db.rows("SELECT client_id FROM registrations WHERE removed_at IS NULL")
         )
         assert len(rows) == 11
-        told = [event for event in await it.service.event_records() if "removed" in event.name]
-        assert len(told) == 8
-        assert {'"because":"replaced"' in event.data.replace(" ", "") for event in told} == {True}
+        removals = [event for event in await it.service.event_records() if "removed" in event.name]
+        assert len(removals) == 8
+        assert {'"because":"replaced"' in event.data.replace(" ", "") for event in removals} == {
+            True
+        }
 
     run(tmp_path, story, database_url)

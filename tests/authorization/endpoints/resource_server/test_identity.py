@@ -46,8 +46,8 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
         }
         assert read.json == {"record": record}
         for verb in ("change", "replace"):
-            said = await it.ask(token, "account", verb, changes={"name": f"Ada {verb}"})
-            assert said.json == {"record": {**record, "name": f"Ada {verb}"}}
+            answer = await it.ask(token, "account", verb, changes={"name": f"Ada {verb}"})
+            assert answer.json == {"record": {**record, "name": f"Ada {verb}"}}
         assert (await it.ask(token, "account", "change")).status == 200
         assert (await it.events()).count("user.changed") == 2
 
@@ -64,13 +64,13 @@ def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
             "phone_number": "+442079460000",
             "address": {"locality": "London", "country": "UK"},
         }
-        said = await it.ask(token, "account", "change", changes=claims)
-        record = said.json["record"]
+        answer = await it.ask(token, "account", "change", changes=claims)
+        record = answer.json["record"]
         assert isinstance(record, dict)
         assert record["name"] == "Ada"
         assert {name: record[name] for name in claims} == claims
-        said = await it.ask(token, "account", "change", changes={"phone_number": ""})
-        record = said.json["record"]
+        answer = await it.ask(token, "account", "change", changes={"phone_number": ""})
+        record = answer.json["record"]
         assert isinstance(record, dict)
         assert (record["phone_number"], record["nickname"]) == ("", "Countess")
         whole = {"name": "Ada", "birthdate": "1815-12-10"}
@@ -81,9 +81,9 @@ def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
             "",
             {},
         )
-        told = [e.data for e in await it.event_records() if e.name == "user.changed"]
-        assert "London" not in str(told)
-        assert "address" in str(told)
+        event_data = [e.data for e in await it.event_records() if e.name == "user.changed"]
+        assert "London" not in str(event_data)
+        assert "address" in str(event_data)
 
     run(tmp_path, story, database_url)
 
@@ -91,10 +91,10 @@ def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
 def test_changed_phone_number_is_unverified(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "account:write")
-        known = StandardClaims(phone_number="+442079460000", phone_number_verified=True)
+        claims = StandardClaims(phone_number="+442079460000", phone_number_verified=True)
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
-        await it.write(lambda tx: tx.users.change(replace(user, claims=known)))
+        await it.write(lambda tx: tx.users.change(replace(user, claims=claims)))
         for number, proved in (("+442079460000", True), ("+442079460001", False)):
             changes = {"phone_number": number}
             record = (await it.ask(token, "account", "change", changes=changes)).json["record"]
@@ -151,12 +151,12 @@ def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_pat
         assert (await it.ask(token, "client", "replace", changes=new)).status == 200
         assert (await it.ask(token, "client", "replace", changes=new)).status == 200
         assert (await it.events()).count("client.changed") == 1
-        found = await it.read(lambda tx: tx.clients.find("web"))
-        assert found is not None
-        assert (found.redirect_uris, found.description) == (("https://new.example/cb",), "New")
+        client = await it.read(lambda tx: tx.clients.find("web"))
+        assert client is not None
+        assert (client.redirect_uris, client.description) == (("https://new.example/cb",), "New")
         several = ["https://new.example/cb", "https://more.example/cb"]
-        told = await it.ask(token, "client", "change", changes={"redirect_uris": several})
-        assert told.status == 200
+        answer = await it.ask(token, "client", "change", changes={"redirect_uris": several})
+        assert answer.status == 200
         first = await it.ask(token, "client", "change", changes={"redirect_uri": CALLBACK})
         record = first.json["record"]
         assert isinstance(record, dict)
@@ -173,11 +173,11 @@ def test_client_without_redirect_uris_can_put_what_it_read(tmp_path: Path) -> No
             {"redirect_uri": "", "description": "One"},
             {"redirect_uri": "", "redirect_uris": [], "description": "Two"},
         ):
-            said = await it.ask(token, "client", "replace", changes=changes)
-            assert said.status == 200, said.body
-        found = await it.read(lambda tx: tx.clients.find("svc"))
-        assert found is not None
-        assert (found.redirect_uris, found.description) == ((), "Two")
+            answer = await it.ask(token, "client", "replace", changes=changes)
+            assert answer.status == 200, answer.body
+        client = await it.read(lambda tx: tx.clients.find("svc"))
+        assert client is not None
+        assert (client.redirect_uris, client.description) == ((), "Two")
 
     run(tmp_path, story)
 
@@ -367,8 +367,8 @@ def test_change_of_a_stale_record_is_a_conflict(tmp_path: Path) -> None:
         mine = (await it.token(own.id, grant_type="client_credentials")).text("access_token")
         record = (await it.ask(mine, "client", "read")).json["record"]
         for status, text in ((200, "one"), (409, "two")):
-            said = {"changes": {"description": text}, "expected": record}
-            assert (await it.ask(mine, "client", "change", **said)).status == status
+            arguments = {"changes": {"description": text}, "expected": record}
+            assert (await it.ask(mine, "client", "change", **arguments)).status == status
         assert (await it.ask(token, "account", "read")).json["record"] == first.json["record"]
 
     run(tmp_path, story)

@@ -36,11 +36,11 @@ _PATIENCE = CEILING
 @contextmanager
 def serving(folder: Path, database: str) -> Generator[Servers]:
     """An authorization server whose resource server has a known credential."""
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        authorization=replace(given.authorization, database=database),
-        resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
+        defaults,
+        authorization=replace(defaults.authorization, database=database),
+        resource=replace(defaults.resource, credential_text=Secret(CREDENTIAL)),
     )
     with Servers(folder, settings=settings, with_resource=False) as running:
         yield running
@@ -87,9 +87,9 @@ def event(stream: HTTPResponse) -> dict[str, str]:
 
 def told(stream: HTTPResponse) -> list[str]:
     """The ids that the next event with data tells."""
-    while "data" not in (found := event(stream)):
-        assert found[""] == "alive"
-    return [each["id"] for each in json.loads(found["data"])["revocations"]]
+    while "data" not in (fields := event(stream)):
+        assert fields[""] == "alive"
+    return [entry["id"] for entry in json.loads(fields["data"])["revocations"]]
 
 
 def revoke(servers: Servers, *names: str) -> None:

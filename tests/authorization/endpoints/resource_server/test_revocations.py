@@ -13,24 +13,24 @@ from valetkey.kernel.moment import Instant, days
 async def _subjects(it: Harness, after: str = "") -> tuple[list[str], str]:
     answer = await it.feed(after)
     assert answer.status == 200, answer.body
-    told = answer.json["revocations"]
-    assert isinstance(told, list)
-    return [each["id"] for each in told], answer.text("cursor")
+    revocations = answer.json["revocations"]
+    assert isinstance(revocations, list)
+    return [revocation["id"] for revocation in revocations], answer.text("cursor")
 
 
 def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert await _subjects(it) == ([], str(it.clock.now - OVERLAP))
         await it.write(lambda tx: tx.revocations.add(RevokedKind.TOKEN, "one", it.clock.now))
-        told, cursor = await _subjects(it)
-        assert told == ["one"]
+        ids, cursor = await _subjects(it)
+        assert ids == ["one"]
         it.clock.forward(OVERLAP)
         assert (await _subjects(it, cursor))[0] == ["one"]
         # A transaction that began before and was slow to commit.
         slow = it.clock.now - OVERLAP + 1
         await it.write(lambda tx: tx.revocations.add(RevokedKind.GRANT, "two", slow))  # type: ignore[arg-type]
-        told, cursor = await _subjects(it, cursor)
-        assert told == ["one", "two"]
+        ids, cursor = await _subjects(it, cursor)
+        assert ids == ["one", "two"]
         it.clock.forward(OVERLAP + 2)
         _, cursor = await _subjects(it, cursor)
         assert await _subjects(it, cursor) == ([], cursor)
@@ -48,8 +48,8 @@ def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
         heard: list[str] = []
         cursor = ""
         for _ in range(3):
-            told, cursor = await _subjects(it, cursor)
-            heard += told
+            ids, cursor = await _subjects(it, cursor)
+            heard += ids
         assert heard == [f"at_{number:05}" for number in range(2 * PAGE + 1)]
         assert cursor == str(it.clock.now - OVERLAP)
 

@@ -44,11 +44,11 @@ def test_the_last_use_of_what_a_live_grant_allows_is_known(
         ]
         answer = await _report(it, {"uses": uses})
         assert (answer.status, answer.body) == (204, b"")
-        known = {"notes:read": now - 30, "read": now}
-        assert await _known(it) == known
+        last_uses = {"notes:read": now - 30, "read": now}
+        assert await _known(it) == last_uses
         again = [{"grant_id": grant, "scope": "notes:read", "at": -5}]
         assert (await _report(it, {"uses": again})).status == 204
-        assert await _known(it) == known, "an older use does not hide a newer one"
+        assert await _known(it) == last_uses, "an older use does not hide a newer one"
         await it.write(lambda tx: tx.grants.revoke(grant, now, "test"))
         assert (await _report(it, {"uses": uses})).status == 204
         assert await _known(it) == {}

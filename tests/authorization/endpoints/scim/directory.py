@@ -31,8 +31,8 @@ class Reply:
 
     def refused(self, status: int, kind: str | None = None) -> None:
         assert self.json["schemas"] == [f"{_MESSAGES}Error"], self.json
-        found = (self.status, self.json["status"], self.json.get("scimType"))
-        assert found == (status, str(status), kind), self.json
+        error = (self.status, self.json["status"], self.json.get("scimType"))
+        assert error == (status, str(status), kind), self.json
 
 
 @dataclass
@@ -56,41 +56,41 @@ class Directory:
             f"Bearer {self.token}",
             if_match=if_match,
         )
-        told = json.loads(answer.body) if answer.body else None
-        return Reply(answer.status, told, answer.headers.get("etag", ""))
+        document = json.loads(answer.body) if answer.body else None
+        return Reply(answer.status, document, answer.headers.get("etag", ""))
 
     async def user(self, user_name: str = "grace@example.com", **more: object) -> dict[str, Any]:
         """Create a user."""
         made = await self.call("POST", "/Users", {"schemas": [USER], "userName": user_name, **more})
         assert made.status == 201, made.json
-        found: dict[str, Any] = made.json
-        return found
+        resource: dict[str, Any] = made.json
+        return resource
 
     async def group(self, name: str, *members: str) -> dict[str, Any]:
         """Create a group with these members."""
-        said = {"schemas": [GROUP], "displayName": name, "members": [{"value": e} for e in members]}
-        made = await self.call("POST", "/Groups", said)
+        body = {"schemas": [GROUP], "displayName": name, "members": [{"value": e} for e in members]}
+        made = await self.call("POST", "/Groups", body)
         assert made.status == 201, made.json
-        found: dict[str, Any] = made.json
-        return found
+        resource: dict[str, Any] = made.json
+        return resource
 
     async def patch(self, path: str, *operations: Mapping[str, object]) -> Reply:
         """Send operations of a PATCH request."""
-        said = {"schemas": [f"{_MESSAGES}PatchOp"], "Operations": list(operations)}
-        return await self.call("PATCH", path, said)
+        body = {"schemas": [f"{_MESSAGES}PatchOp"], "Operations": list(operations)}
+        return await self.call("PATCH", path, body)
 
     async def bulk(self, *operations: Mapping[str, object], **more: object) -> Reply:
         """Send operations of a bulk request."""
-        said = {"schemas": [f"{_MESSAGES}BulkRequest"], "Operations": list(operations), **more}
-        return await self.call("POST", "/Bulk", said)
+        body = {"schemas": [f"{_MESSAGES}BulkRequest"], "Operations": list(operations), **more}
+        return await self.call("POST", "/Bulk", body)
 
-    async def find(self, kind: str, wanted: str) -> list[dict[str, Any]]:
+    async def find(self, kind: str, condition: str) -> list[dict[str, Any]]:
         """Return what a filter finds."""
-        answer = await self.call("GET", f"/{kind}?filter={quote(wanted)}")
+        answer = await self.call("GET", f"/{kind}?filter={quote(condition)}")
         assert answer.status == 200, answer.json
-        found: list[dict[str, Any]] = answer.json["Resources"]
-        assert answer.json["totalResults"] == len(found)
-        return found
+        resources: list[dict[str, Any]] = answer.json["Resources"]
+        assert answer.json["totalResults"] == len(resources)
+        return resources
 
 
 async def directory(it: Harness, name: str = "Okta") -> Directory:

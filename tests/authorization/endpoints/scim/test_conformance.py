@@ -26,7 +26,7 @@ def test_the_conformance_suite_finds_nothing(tmp_path: Path, database_url: str) 
     settings = Settings(authorization=own, features=(ScimSettings(enabled=True),))
     with Servers(tmp_path, settings=settings, with_resource=False) as servers:
         results = _check(servers)
-    wrong = [f"{each.title}: {each.reason}" for each in results if each.status not in _FINE]
+    wrong = [f"{result.title}: {result.reason}" for result in results if result.status not in _FINE]
     # Searching users and groups at once is optional, and answered with 501.
     assert all(text.startswith("search_with_attributes: POST /.search") for text in wrong), wrong
     assert len(results) > 70

@@ -78,16 +78,16 @@ async def _okta(it: Directory) -> None:
         assert answer.json["active"] is active
         assert not await it.it.read(lambda tx: tx.sessions.live_of(user.uid, now))
     events = [e for e in await it.it.event_records() if e.name.startswith("user.")]
-    assert {each.done_by for each in events} == {by_directory(it.id)}
-    assert {"user.disabled", "user.enabled", "user.changed"} <= {each.name for each in events}
+    assert {event.done_by for event in events} == {by_directory(it.id)}
+    assert {"user.disabled", "user.enabled", "user.changed"} <= {event.name for event in events}
     # It pushes a group with its name, its id and its members in one operation without a path.
     group = await it.group("Rear Admirals", made["id"])
-    said = {"id": group["id"], "displayName": "Admirals of the Rear"}
-    answer = await it.patch(f"/Groups/{group['id']}", {"op": "replace", "value": said})
+    value = {"id": group["id"], "displayName": "Admirals of the Rear"}
+    answer = await it.patch(f"/Groups/{group['id']}", {"op": "replace", "value": value})
     assert answer.json["displayName"] == "Admirals of the Rear"
     assert await it.it.read(lambda tx: tx.groups.names_of(user.uid)) == ["Admirals-of-the-Rear"]
-    (found,) = await it.find("Groups", 'displayName eq "admirals of the rear"')
-    assert found["id"] == group["id"]
+    (resource,) = await it.find("Groups", 'displayName eq "admirals of the rear"')
+    assert resource["id"] == group["id"]
 
 
 async def _renamed(it: Directory) -> None:
@@ -126,10 +126,10 @@ async def _entra(it: Directory) -> None:
         {"op": "Add", "path": f"{ENTERPRISE}:department", "value": "Engines"},
         {"op": "Replace", "path": 'emails[type eq "work"].value', "value": "ada@lovelace.example"},
     )
-    told = answer.json
-    assert (told["userName"], told["active"]) == ("ada@example.com", False)
-    assert told["phoneNumbers"][0]["value"] == "+442079460000"
-    assert told["emails"][0]["value"] == "ada@lovelace.example"
+    resource = answer.json
+    assert (resource["userName"], resource["active"]) == ("ada@example.com", False)
+    assert resource["phoneNumbers"][0]["value"] == "+442079460000"
+    assert resource["emails"][0]["value"] == "ada@lovelace.example"
     (same,) = await it.find("Users", 'externalId eq "ada-at-entra"')
     assert same["name"] == {"givenName": "Ada"}
     assert (await it.call("DELETE", path)).status == 204
@@ -143,7 +143,7 @@ async def _disabled(it: Directory) -> None:
     """A directory enables only what it disabled itself; an administrator's word counts more."""
     made = await it.user("tim@example.com")
     path, arguments = f"/Users/{made['id']}", {"uid": made["id"]}
-    off, on = ({"op": "replace", "path": "active", "value": each} for each in (False, True))
+    off, on = ({"op": "replace", "path": "active", "value": enabled} for enabled in (False, True))
 
     async def active(*operations: Mapping[str, object]) -> bool:
         answer = await it.patch(path, *operations)
@@ -179,8 +179,8 @@ async def _attributes(it: Directory) -> None:
     async def declare(attribute: Attribute) -> None:
         await it.it.write(lambda tx: Declarations.of(tx).save_attribute(attribute, Instant(1)))
 
-    for each in declared:
-        await declare(each)
+    for attribute in declared:
+        await declare(attribute)
     schema = (await it.call("GET", f"/Schemas/{EXTENSION}")).json
     assert [(a["name"], a["type"], a["multiValued"]) for a in schema["attributes"]] == [
         ("cost_centers", "integer", True),
@@ -199,8 +199,8 @@ async def _attributes(it: Directory) -> None:
     wrong = {"op": "replace", "path": f"{EXTENSION}:department", "value": "x" * 21}
     assert (await it.patch(path, wrong)).json[EXTENSION] == answer.json[EXTENSION]
     # A directory that does not map the extension leaves it alone.
-    said = {"userName": "tim@example.com", "displayName": "Tim"}
-    assert (await it.call("PUT", path, said)).json[EXTENSION]["department"] == "Web"
+    body = {"userName": "tim@example.com", "displayName": "Tim"}
+    assert (await it.call("PUT", path, body)).json[EXTENSION]["department"] == "Web"
     answer = await it.patch(path, {"op": "remove", "path": EXTENSION})
     assert EXTENSION not in answer.json
     only = await it.call("GET", f"{path}?attributes=userName,{EXTENSION}:department")
@@ -213,10 +213,10 @@ async def _members(it: Directory) -> None:
     path = f"/Groups/{group['id']}"
 
     async def members() -> set[str]:
-        found = (await it.call("GET", path)).json.get("members", [])
-        return {each["value"] for each in found}
+        entries = (await it.call("GET", path)).json.get("members", [])
+        return {member["value"] for member in entries}
 
-    add = [{"value": each, "display": "x"} for each in ids]
+    add = [{"value": user_id, "display": "x"} for user_id in ids]
     assert (await it.patch(path, {"op": "Add", "path": "members", "value": add})).status == 200
     assert await members() == set(ids)
     one = f'id eq "{group["id"]}" and members eq "{ids[1]}"'
@@ -228,13 +228,13 @@ async def _members(it: Directory) -> None:
     assert (await it.patch(path, *gone)).status == 200
     assert await members() == {ids[0]}
     assert await it.find("Groups", one) == []
-    said = {"displayName": "Members", "members": [{"value": ids[1]}]}
-    await it.call("PUT", path, said)
+    body = {"displayName": "Members", "members": [{"value": ids[1]}]}
+    await it.call("PUT", path, body)
     assert await members() == {ids[1]}
     mine = await it.call("GET", f"/Users/{ids[1]}?attributes=groups")
-    assert [each["value"] for each in mine.json["groups"]] == [group["id"]]
-    (found,) = await it.find("Groups", f'members.value eq "{ids[1]}"')
-    assert found["id"] == group["id"]
+    assert [membership["value"] for membership in mine.json["groups"]] == [group["id"]]
+    (resource,) = await it.find("Groups", f'members.value eq "{ids[1]}"')
+    assert resource["id"] == group["id"]
     without = await it.call("GET", f"{path}?excludedAttributes=members")
     assert "members" not in without.json
     await it.patch(path, {"op": "remove", "path": "members"})
@@ -262,8 +262,11 @@ async def _bulk(it: Directory) -> None:
         {"method": "DELETE", "path": "/Users/12"},
         {"method": "PATCH", "path": "/Users/bulkId:none", "data": {}},
     )
-    by_id = {each.get("bulkId", each["method"]): each for each in answer.json["Operations"]}
-    assert {name: each["status"] for name, each in by_id.items()} == {
+    by_id = {
+        operation.get("bulkId", operation["method"]): operation
+        for operation in answer.json["Operations"]
+    }
+    assert {name: operation["status"] for name, operation in by_id.items()} == {
         "b1": "201",
         "g": "201",
         "b2": "409",
@@ -275,26 +278,26 @@ async def _bulk(it: Directory) -> None:
     assert group.json["members"][0]["value"] == by_id["b1"]["location"].rpartition("/")[2]
     gone = [{"method": "DELETE", "path": f"/Users/{number}"} for number in range(1, 9)]
     stopped = await it.bulk(*gone, failOnErrors=2)
-    assert [each["status"] for each in stopped.json["Operations"]] == ["404", "404"]
+    assert [operation["status"] for operation in stopped.json["Operations"]] == ["404", "404"]
 
 
 async def _lists(it: Directory) -> None:
     first = (await it.call("GET", "/Users?startIndex=1&count=2")).json
     total = first["totalResults"]
-    seen = [each["id"] for each in first["Resources"]]
+    seen = [user["id"] for user in first["Resources"]]
     for start in range(3, total + 1, 2):
         page = (await it.call("GET", f"/Users?startIndex={start}&count=2")).json
-        seen += [each["id"] for each in page["Resources"]]
+        seen += [user["id"] for user in page["Resources"]]
     assert len(seen) == len(set(seen)) == total
     back = (await it.call("GET", "/Users?sortBy=id&sortOrder=descending")).json["Resources"]
-    assert [each["id"] for each in back] == seen[::-1]
+    assert [user["id"] for user in back] == seen[::-1]
     none = (await it.call("GET", "/Users?count=0")).json
     assert (none["totalResults"], none["Resources"]) == (total, [])
     body = {"filter": 'emails[type eq "work" and value eq "grace@example.com"]'}
-    found = await it.call("POST", "/Users/.search", {**body, "attributes": ["userName"]})
-    assert [set(each) for each in found.json["Resources"]] == [{"schemas", "id", "userName"}]
+    answer = await it.call("POST", "/Users/.search", {**body, "attributes": ["userName"]})
+    assert [set(user) for user in answer.json["Resources"]] == [{"schemas", "id", "userName"}]
     groups = (await it.call("GET", "/Groups?attributes=displayName")).json
-    assert {each["displayName"] for each in groups["Resources"]} >= {"Bulk"}
+    assert {group["displayName"] for group in groups["Resources"]} >= {"Bulk"}
     both = 'userName eq "grace@example.com" or (externalId eq "x" and not (active eq true))'
     assert len(await it.find("Users", both)) == 1
 
@@ -302,11 +305,11 @@ async def _lists(it: Directory) -> None:
 async def _versions(it: Directory) -> None:
     made = await it.user("ver@example.com")
     path, version = f"/Users/{made['id']}", made["meta"]["version"]
-    said = {"userName": "ver@example.com", "displayName": "Version"}
-    changed = await it.call("PUT", path, said, if_match=version)
+    body = {"userName": "ver@example.com", "displayName": "Version"}
+    changed = await it.call("PUT", path, body, if_match=version)
     assert changed.status == 200
     assert changed.etag == changed.json["meta"]["version"] != version
-    (await it.call("PUT", path, said, if_match=version)).refused(412)
+    (await it.call("PUT", path, body, if_match=version)).refused(412)
     (await it.call("DELETE", path, if_match=version)).refused(412)
     assert (await it.call("DELETE", path, if_match=changed.etag)).status == 204
 
@@ -347,8 +350,8 @@ async def _credentials(it: Directory) -> None:
     rotated = await it.it.perform(ROTATE_SCIM_CREDENTIAL, arguments, ScimRotation(60))
     assert isinstance(rotated, ScimCredentialMade)
     fresh = Directory(it.it, rotated.token, other.id)
-    for each in (other, fresh):
-        assert (await each.call("GET", "/Users?count=0")).status == 200
+    for connection in (other, fresh):
+        assert (await connection.call("GET", "/Users?count=0")).status == 200
     it.it.clock.forward(61)
     (await other.call("GET", "/Users?count=0")).refused(401)
     assert (await fresh.call("GET", "/Users?count=0")).status == 200

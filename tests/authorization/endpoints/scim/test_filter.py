@@ -68,4 +68,4 @@ def test_a_filter_means_what_rfc_7644_says(text: str, *, holds: bool) -> None:
 )
 def test_a_filter_that_no_index_answers_is_known(text: str, found: list[str] | None) -> None:
     compared = candidates(parse_filter(text, USER), _INDEXED)
-    assert (None if compared is None else [each.value for each in compared]) == found
+    assert (None if compared is None else [comparison.value for comparison in compared]) == found

@@ -84,8 +84,8 @@ async def _declare(it: Directory) -> None:
     )
 
     def declare(tx: Transaction) -> None:
-        for each in declared:
-            Declarations.of(tx).save_attribute(each, Instant(1))
+        for attribute in declared:
+            Declarations.of(tx).save_attribute(attribute, Instant(1))
 
     await it.it.write(declare)
 
@@ -118,7 +118,7 @@ def test_leaver_is_disabled_beside_any_value_that_cannot_be_kept(name: str, tmp_
 async def _all_verbs(
     it: Directory, path: str, good: Mapping[str, object], name: str, value: object, *, bulk: bool
 ) -> None:
-    on, off = ({"op": "Replace", "path": "active", "value": each} for each in ("True", "False"))
+    on, off = ({"op": "Replace", "path": "active", "value": active} for active in ("True", "False"))
     wrong = {"op": "Replace", "path": name, "value": value}
     without = {"op": "replace", "value": {name: value, "active": "False"}}
     requests: list[tuple[str, Any]] = [
@@ -178,8 +178,8 @@ async def _findings(it: Directory) -> dict[str, str]:
     installation = Installation(
         it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now
     )
-    found = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
-    return {e.about: e.sentence for e in found if e.condition.name == "scim_left_out"}
+    findings = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
+    return {e.about: e.sentence for e in findings if e.condition.name == "scim_left_out"}
 
 
 async def _ignored(it: Directory) -> list[tuple[str, ...]]:
@@ -197,8 +197,8 @@ def test_what_was_left_out_is_counted_until_it_is_corrected(
         ids = [(await it.user(f"u{number}@example.com"))["id"] for number in range(3)]
         wrong = {"op": "replace", "value": {"locale": "en_US", "phoneNumbers": "7"}}
         for _ in range(2):
-            for each in ids:
-                assert (await it.patch(f"/Users/{each}", wrong)).status == 200
+            for user_id in ids:
+                assert (await it.patch(f"/Users/{user_id}", wrong)).status == 200
         # The same again is not another event.
         assert await _ignored(it) == [("locale", "phoneNumbers")] * 3
         (line,) = (await _findings(it)).values()
@@ -210,9 +210,9 @@ def test_what_was_left_out_is_counted_until_it_is_corrected(
         assert (await it.patch(f"/Users/{ids[0]}", right)).json["locale"] == "en-US"
         (line,) = (await _findings(it)).values()
         assert "Attributes: phoneNumbers (3), locale (2)." in line
-        for each in ids:
-            body = {"userName": f"u{ids.index(each)}@example.com"}
-            assert (await it.call("PUT", f"/Users/{each}", body)).status == 200
+        for user_id in ids:
+            body = {"userName": f"u{ids.index(user_id)}@example.com"}
+            assert (await it.call("PUT", f"/Users/{user_id}", body)).status == 200
         assert await _findings(it) == {}
 
     asyncio.run(tell(tmp_path, database_url, story))
@@ -248,7 +248,7 @@ def test_a_value_that_cannot_be_kept_leaves_the_one_before(
                     {"op": "replace", "value": {name: value}},
                 ):
                     answer = await it.patch(path, body)
-                    kept = {each: answer.json.get(each) for each in good}
+                    kept = {attribute: answer.json.get(attribute) for attribute in good}
                     # Nothing was left out of an empty value, or an address has other parts now.
                     changed = value in ({}, []) or "region" in str(value)
                     assert kept == good or changed, (body, kept)
@@ -261,15 +261,17 @@ def test_a_value_that_cannot_be_kept_leaves_the_one_before(
             "name": {"givenName": 7},
         }
         answer = await it.call("PUT", path, {**whole, "addresses": "x", "emails": [3]})
-        wanted = {**good, "name": {"givenName": "Grace"}}
-        assert {each: answer.json.get(each) for each in good} == wanted
+        expected = {**good, "name": {"givenName": "Grace"}}
+        assert {attribute: answer.json.get(attribute) for attribute in good} == expected
         after = await it.it.read(lambda tx: tx.users.find(user.uid))
         assert after is not None
         assert after.email_verified_at == user.email_verified_at
         # Of several values the first that can be kept is.
         several = [{"value": "7", "primary": True}, {"value": "+4930123456", "type": "mobile"}]
         answer = await it.call("PUT", path, {**good, "phoneNumbers": several})
-        assert [each["value"] for each in answer.json["phoneNumbers"]] == ["+4930123456"]
+        assert [phone_number["value"] for phone_number in answer.json["phoneNumbers"]] == [
+            "+4930123456"
+        ]
 
     asyncio.run(tell(tmp_path, database_url, story))
 
@@ -305,8 +307,8 @@ def test_members_that_cannot_be_added_do_not_stop_the_others(
         path = f"/Groups/{group['id']}"
 
         async def members() -> set[str]:
-            found = (await it.call("GET", path)).json.get("members", [])
-            return {each["value"] for each in found}
+            entries = (await it.call("GET", path)).json.get("members", [])
+            return {member["value"] for member in entries}
 
         await it.it.write(lambda tx: tx.user_directory.set_role(ADA, Role.SUPPORT, Instant(1)))
         odd: list[object] = [{"value": "9"}, {"value": "a"}, {"value": ids[2], "type": "Group"}, 7]
@@ -340,7 +342,7 @@ def test_a_member_who_became_an_administrator_does_not_stop_the_group(tmp_path: 
         await it.it.write(work)
         body = {"displayName": "Staff", "members": []}
         answer = await it.call("PUT", f"/Groups/{group['id']}", body)
-        assert [each["value"] for each in answer.json["members"]] == [str(ADA)]
+        assert [member["value"] for member in answer.json["members"]] == [str(ADA)]
         assert {e.about: e.level for e in await _levels(it)} == {"directory Okta": Level.WARNING}
 
     asyncio.run(tell(tmp_path, "", story))
@@ -350,5 +352,5 @@ async def _levels(it: Directory) -> list[Any]:
     installation = Installation(
         it.it.settings, it.it.foundation.keyring, it.it.foundation.roles, it.it.clock.now
     )
-    found = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
-    return [each for each in found if each.condition.name == "scim_left_out"]
+    findings = await it.it.read(lambda tx: in_database(tx, installation, CHECKS))
+    return [finding for finding in findings if finding.condition.name == "scim_left_out"]

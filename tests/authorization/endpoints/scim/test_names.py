@@ -17,9 +17,9 @@ TOMBSTONE = "0123456789abcdef0123456789ABCDEF"
 
 
 async def _user(it: Directory, uid: str) -> User:
-    found = await it.it.read(lambda tx: tx.users.find(Uid(int(uid))))
-    assert found is not None
-    return found
+    user = await it.it.read(lambda tx: tx.users.find(Uid(int(uid))))
+    assert user is not None
+    return user
 
 
 def _rename(value: str) -> dict[str, object]:
@@ -35,11 +35,11 @@ def test_groups_are_identified_by_their_display_names(tmp_path: Path, database_u
         assert {"C", "Strasse", "Orsted", "a" * 80, "b" * 80} <= set(names)
         assert len(set(names)) == len(ids)
         for display, made in zip(displays, ids, strict=False):
-            (found,) = await it.find("Groups", f'displayName eq "{display}"')
-            assert (found["id"], found["displayName"]) == (made, display)
+            (group,) = await it.find("Groups", f'displayName eq "{display}"')
+            assert (group["id"], group["displayName"]) == (made, display)
         for display in ("C++", "c#", "営業部"):
-            said = {"schemas": [GROUP], "displayName": display}
-            (await it.call("POST", "/Groups", said)).refused(409, "uniqueness")
+            body = {"schemas": [GROUP], "displayName": display}
+            (await it.call("POST", "/Groups", body)).refused(409, "uniqueness")
         # Renamed there and back: nothing is refused but a name that another group has.
         path = f"/Groups/{ids[1]}"
         for display in ("C##", "営業", "C#"):
@@ -65,7 +65,7 @@ def test_two_groups_of_one_ascii_name_are_created_at_once(
     async def story(it: Directory) -> None:
         bodies = [{"schemas": [GROUP], "displayName": f"X{sign}"} for sign in "+#!?*=~" * 4]
         made = await asyncio.gather(*(it.call("POST", "/Groups", body) for body in bodies))
-        assert sorted(each.status for each in made) == [201] * 7 + [409] * 21
+        assert sorted(reply.status for reply in made) == [201] * 7 + [409] * 21
         names = [group.name for group in await it.it.read(lambda tx: tx.groups.list("", 50))]
         assert len(names) == 7
 
@@ -96,8 +96,8 @@ def test_username_is_made_from_what_the_directory_calls_the_user(
         made = await it.user(user_name, emails=[{"value": "someone@example.com"}])
         assert made["userName"] == user_name
         assert (await _user(it, made["id"])).username == username
-        (found,) = await it.find("Users", f'userName eq "{user_name}"')
-        assert found["id"] == made["id"]
+        (user,) = await it.find("Users", f'userName eq "{user_name}"')
+        assert user["id"] == made["id"]
 
     asyncio.run(tell(tmp_path, "", story))
 
@@ -193,13 +193,13 @@ def test_deleted_user_keeps_the_address_until_it_is_restored(
 
 def test_type_and_primary_are_returned_as_they_were_sent(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
-        said: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "emails": [{"value": "grace@example.com", "type": "home", "primary": False}],
             "phoneNumbers": [{"value": "+442079460000", "type": "mobile", "primary": False}],
             "addresses": [{"locality": "London", "type": "other", "primary": False}],
         }
-        made = await it.user(**said)
-        assert {name: made[name] for name in said} == said
+        made = await it.user(**attributes)
+        assert {name: made[name] for name in attributes} == attributes
         path = f"/Users/{made['id']}"
         other = "grace@home.example"
         change = {"op": "replace", "path": 'emails[type eq "home"].value', "value": other}
@@ -216,7 +216,7 @@ def test_base_url_is_taken_as_people_type_it(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         made = await it.user()
         bearer = f"Bearer {it.token}"
-        wanted = quote('emails[type eq "work"].value eq "grace@example.com"')
+        condition = quote('emails[type eq "work"].value eq "grace@example.com"')
         for base in (
             "/scim/v2",
             "/scim/v2/",
@@ -229,7 +229,7 @@ def test_base_url_is_taken_as_people_type_it(tmp_path: Path) -> None:
             for path in (f"/Users/{made['id']}", "/Users/", "/ServiceProviderConfig", "/Schemas"):
                 answer = await it.it.call("GET", f"{base}{path}", authorization=bearer)
                 assert answer.status == 200, (base, path)
-            for query in (f"?aadOptscim062020&filter={wanted}", f"?filter={wanted}"):
+            for query in (f"?aadOptscim062020&filter={condition}", f"?filter={condition}"):
                 answer = await it.it.call("GET", f"{base}/Users{query}", authorization=bearer)
                 assert b'"totalResults":1' in answer.body, (base, answer.body)
             change = (

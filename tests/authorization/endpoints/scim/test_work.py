@@ -65,8 +65,8 @@ def _chain(operations: int, texts: int) -> object:
 
 
 def _bulk(body: object) -> None:
-    async def perform(method: str, plural: str, id: str, asked: ScimRequest) -> Answer:
-        del method, id, asked
+    async def perform(method: str, plural: str, id: str, request: ScimRequest) -> Answer:
+        del method, id, request
         return Answer(201, None, {"location": f"https://login.example/scim/v2/{plural}/7"})
 
     caller = cast("Caller", SimpleNamespace(base="https://login.example/scim/v2"))
@@ -77,10 +77,10 @@ def _bulk(body: object) -> None:
 
 def _removals(operations: int, comparisons: int, values: int) -> object:
     """Return a PATCH request that adds values and removes some of them by a filter, often."""
-    wanted = " or ".join([f'value eq "{"x" * 20}"'] * comparisons)
+    condition = " or ".join([f'value eq "{"x" * 20}"'] * comparisons)
     added = [{"value": f"v{at}@example.com"} for at in range(values)]
     add = {"op": "add", "path": "emails", "value": added}
-    remove = {"op": "remove", "path": f"emails[{wanted}]"}
+    remove = {"op": "remove", "path": f"emails[{condition}]"}
     return {"schemas": [_PATCH], "Operations": [add, *[remove] * operations]}
 
 
@@ -129,8 +129,8 @@ def test_comparisons_of_one_request_are_bounded() -> None:
     body = _removals(PATCH_COMPARISONS // per_path + 1, per_path, 1)
     for schema in (USER, GROUP):
         if schema is GROUP:
-            for each in body["Operations"]:  # type: ignore[index]
-                each["path"] = each["path"].replace("emails", "members")
+            for operation in body["Operations"]:  # type: ignore[index]
+                operation["path"] = operation["path"].replace("emails", "members")
         with pytest.raises(Refused, match="comparisons"):
             read_changes(body, schema, LeftOut())
 
@@ -147,8 +147,8 @@ def test_largest_requests_are_answered(tmp_path: Path, database_url: str) -> Non
         # Groups are found by many members at once, without one look-up for each pair.
         ids = [(await it.user(f"m{number}@example.com"))["id"] for number in range(20)]
         await it.group("One", *ids)
-        wanted = " or ".join(f'members.value eq "{each}"' for each in ids)
-        assert len(await it.find("Groups", wanted)) == 1
+        condition = " or ".join(f'members.value eq "{user_id}"' for user_id in ids)
+        assert len(await it.find("Groups", condition)) == 1
 
     asyncio.run(tell(tmp_path, database_url, story))
 
@@ -156,10 +156,10 @@ def test_largest_requests_are_answered(tmp_path: Path, database_url: str) -> Non
 def test_operations_of_a_bulk_request_keep_their_order() -> None:
     def order(*named: tuple[str, str]) -> str:
         listed = [
-            resources.Operation("POST", "/Users", name, references=frozenset(wanted))
-            for name, wanted in named
+            resources.Operation("POST", "/Users", name, references=frozenset(references))
+            for name, references in named
         ]
-        return "".join(each.bulk_id for each in resources.in_order(listed))
+        return "".join(operation.bulk_id for operation in resources.in_order(listed))
 
     assert order(("a", ""), ("b", ""), ("c", "")) == "abc"
     assert order(("a", "c"), ("b", ""), ("c", "")) == "bca"

@@ -8,9 +8,9 @@ from valetkey.authorization.model.grant import Voucher, VoucherKind
 
 async def voucher_of(it: Harness, code: str) -> Voucher:
     mark = it.server.keyring.fingerprint_key.fingerprint(CODE, code)
-    found = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
-    assert found is not None
-    return found
+    voucher = await it.store.read(lambda tx: tx.vouchers.find(VoucherKind.CODE, mark))
+    assert voucher is not None
+    return voucher
 
 
 def is_page(answer: Answer, status: int) -> None:

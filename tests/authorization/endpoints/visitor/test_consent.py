@@ -106,9 +106,9 @@ def test_a_no_is_told_to_the_client_and_noted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         answer = await alice.deny(await asked(alice))
-        told = answer.told
-        assert (told["error"], told["state"]) == ("access_denied", "xyz")
-        assert "code" not in told
+        parameters = answer.told
+        assert (parameters["error"], parameters["state"]) == ("access_denied", "xyz")
+        assert "code" not in parameters
         assert sorted(await it.events()) == ["consent.denied", "session.started"]
 
     run(tmp_path, story)

@@ -55,14 +55,14 @@ def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(tmp_path:
     async def story(it: Harness) -> None:
         browser = it.browser()
         await browser.post("/language", {"language": "en", "to": "/"})
-        asked = await browser.get("/oauth/authorize", **usual(ui_locales="nl de"))
-        page = await browser.follow(asked)
+        answer = await browser.get("/oauth/authorize", **usual(ui_locales="nl de"))
+        page = await browser.follow(answer)
         assert 'lang="de"' in page.body
         assert browser.cookies[ASKED] == "de"
-        assert any("Path=/oauth; Max-Age=3600" in value for _, value in asked.headers)
-        chosen = await browser.post("/language", {"language": "en", "to": asked.location})
-        assert chosen.location == asked.location
-        page = await browser.get(asked.location)
+        assert any("Path=/oauth; Max-Age=3600" in value for _, value in answer.headers)
+        chosen = await browser.post("/language", {"language": "en", "to": answer.location})
+        assert chosen.location == answer.location
+        page = await browser.get(answer.location)
         assert '<html lang="en"' in page.body
         page = await browser.sign_in(page)
         assert '<html lang="en"' in page.body

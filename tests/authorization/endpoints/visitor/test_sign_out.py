@@ -67,8 +67,8 @@ def says(answer: Answer, words: str) -> bool:
     return words in re.sub(r"\s+", " ", answer.body)
 
 
-async def leave(it: Harness, browser: Browser, **asked: str) -> Answer:
-    page = await browser.get("/oauth/logout", **asked)
+async def leave(it: Harness, browser: Browser, **parameters: str) -> Answer:
+    page = await browser.get("/oauth/logout", **parameters)
     assert page.status == 200
     assert await is_in(browser), "a link did it"
     return await browser.submit(page, "sign-out")
@@ -78,8 +78,8 @@ def test_an_app_that_asks_is_named_and_gets_the_person_back(tmp_path: Path) -> N
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
-        asked = {"id_token_hint": await hint(it), "post_logout_redirect_uri": BACK}
-        page = await browser.get("/oauth/logout", **asked, state="a b&c")
+        parameters = {"id_token_hint": await hint(it), "post_logout_redirect_uri": BACK}
+        page = await browser.get("/oauth/logout", **parameters, state="a b&c")
         assert "Leaver" in page.body
         assert "no-store" in page.header("cache-control")
         assert "form-action 'self' https://app.example" in page.header("content-security-policy")
@@ -141,7 +141,9 @@ def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
         assert not answer.header("refresh")
         assert not await is_in(browser)
         (reference,) = re.findall(r"VK-[0-9A-Z-]+", answer.body)
-        (decision,) = [each for each in it.server.decisions.drain() if each.reference == reference]
+        (decision,) = [
+            record for record in it.server.decisions.drain() if record.reference == reference
+        ]
         assert decision.endpoint == "/oauth/logout"
         again = await browser.get("/oauth/logout", **asked)
         assert says(again, words)
@@ -194,8 +196,8 @@ def test_disabled_app_is_unknown(tmp_path: Path) -> None:
 def test_who_is_not_signed_in_is_sent_back_at_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
-        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
-        answer = await it.browser().get("/oauth/logout", **asked)
+        parameters = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
+        answer = await it.browser().get("/oauth/logout", **parameters)
         assert (answer.status, answer.location) == (303, f"{BACK}?state=1")
         nothing = await it.browser().get("/oauth/logout")
         assert says(nothing, "You are signed out</h1>")
@@ -207,15 +209,17 @@ def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(tmp_path:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
-        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
+        parameters = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
         # Without cookies: SameSite=Lax keeps them back.
-        sent = await it.browser().post("/oauth/logout", asked, {"origin": "https://app.example"})
+        sent = await it.browser().post(
+            "/oauth/logout", parameters, {"origin": "https://app.example"}
+        )
         assert sent.status == 303
         page = await browser.get(sent.location)
         assert 'id="sign-out"' in page.body
         answer = await browser.submit(page, "sign-out")
         assert answer.location == f"{BACK}?state=1"
-        long = {**asked, "id_token_hint": "x" * 9_000}
+        long = {**parameters, "id_token_hint": "x" * 9_000}
         assert (await it.browser().post("/oauth/logout", long)).location == "/oauth/logout"
 
     run(tmp_path, story)
@@ -225,12 +229,12 @@ def test_no_request_of_another_site_presses_the_button(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
-        asked = {"client_id": "leaver", "post_logout_redirect_uri": BACK}
+        parameters = {"client_id": "leaver", "post_logout_redirect_uri": BACK}
         for path in ("/oauth/logout", "/oauth/sign-out"):
             for method in ("GET", "HEAD", "PUT", "DELETE"):
                 await browser.send(method, path)
-        assert (await browser.post("/oauth/logout", asked)).status == 200
-        page = await browser.get("/oauth/logout", **asked)
+        assert (await browser.post("/oauth/logout", parameters)).status == 200
+        page = await browser.get("/oauth/logout", **parameters)
         action, fields = page.form("sign-out")
         for changed in (
             {**fields, "csrf": ["x"]},

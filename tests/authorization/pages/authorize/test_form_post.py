@@ -19,7 +19,7 @@ HOSTILE_TEXTS = (
 
 
 def page(*values: str, app_name: str = "Notes Printer") -> FormPostPage:
-    fields = tuple((f"f{place}", value) for place, value in enumerate(values))
+    fields = tuple((f"f{number}", value) for number, value in enumerate(values))
     return FormPostPage("https://app.example/cb?a=1&b=2", fields, app_name, "bm9uY2U")
 
 
@@ -35,10 +35,10 @@ def test_form_posts_the_response_in_hidden_fields() -> None:
 
 
 def test_the_only_script_contains_no_request_values() -> None:
-    said = (render(page("a"), brand=Brand()), render(page(*HOSTILE_TEXTS), brand=Brand()))
-    scripts = {Reading(text).the("script").text for text in said}
+    pages = (render(page("a"), brand=Brand()), render(page(*HOSTILE_TEXTS), brand=Brand()))
+    scripts = {Reading(text).the("script").text for text in pages}
     assert scripts == {'document.getElementById("answer").submit()'}
-    for text in said:
+    for text in pages:
         assert Reading(text).the("script").attributes == {"nonce": "bm9uY2U"}
 
 

@@ -151,12 +151,12 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         "activity": ActivityPage(
             tuple(
                 replace(
-                    happened(name, ago(place * 9_000), "Notes Printer", because),
-                    browser="Firefox" if place % 2 else "",
-                    system="Linux" if place % 2 else "",
-                    ip_address=("", "", "203.0.113.7", long)[place % 4],
+                    happened(name, ago(number * 9_000), "Notes Printer", because),
+                    browser="Firefox" if number % 2 else "",
+                    system="Linux" if number % 2 else "",
+                    ip_address=("", "", "203.0.113.7", long)[number % 4],
                 )
-                for place, (name, because) in enumerate(_HAPPENED)
+                for number, (name, because) in enumerate(_HAPPENED)
             ),
             Paging(next="/account/activity?before=1.ev_1"),
         ),

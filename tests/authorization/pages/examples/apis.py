@@ -76,8 +76,8 @@ def _ask(slug: str) -> ConfirmPage:
         ends=Impact(apps=12, authorizations=1_301) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
-            FieldShown(each.name, each.label, tuple(each.choices), "86400")
-            for each in button.fields
+            FieldShown(field.name, field.label, tuple(field.choices), "86400")
+            for field in button.fields
         ),
         hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
         confirms="Calendar" if button.irreversible else "",

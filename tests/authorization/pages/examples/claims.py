@@ -52,11 +52,11 @@ def claims_examples(
         ["https://api.example.com"],
     )
     shown = (department, replace(department, name="groups", source="groups"), tier)
-    odd = [replace(tier, name=each.name, scope="x" * 80) for each in (long, rtl, hostile)]
+    odd = [replace(tier, name=app.name, scope="x" * 80) for app in (long, rtl, hostile)]
     listed = ObjectList(
         CLAIMS,
         claims.listed.words,
-        tuple(claims.row(each) for each in shown),
+        tuple(claims.row(claim) for claim in shown),
         tuple((title, None) for title, _ in claims.listed.columns),
         longest=250,
         new_url=f"{CLAIMS}/new",
@@ -100,7 +100,7 @@ def claims_examples(
     return {
         "admin_claims": replace(listed, done=button.done),
         "admin_claims_none": replace(listed, rows=()),
-        "admin_claims_hostile": replace(listed, rows=tuple(claims.row(each) for each in odd)),
+        "admin_claims_hostile": replace(listed, rows=tuple(claims.row(claim) for claim in odd)),
         "admin_claim": page,
         "admin_attribute": replace(
             page, name="department", facts=KINDS[0].facts(attribute, names), links=()

@@ -91,7 +91,7 @@ def _app(
     opened: Collection[str] = (),
     hostile: str = "",
 ) -> InputFormPage:
-    place = "/admin/clients/app_7f3k9qxmB2"
+    address = "/admin/clients/app_7f3k9qxmB2"
     grants = tuple((name, name) for name in _GRANTS)
     fields = input_fields(
         ClientChange,
@@ -110,8 +110,8 @@ def _app(
         durations=("access_token_lifetime",),
     )
     return InputFormPage(
-        action=f"{place}/edit",
-        back=place,
+        action=f"{address}/edit",
+        back=address,
         above="Notes Printer",
         title="Edit app",
         submit="Save changes",

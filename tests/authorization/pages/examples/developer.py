@@ -173,8 +173,8 @@ def app_form(
 
 def secrets(*lines: SecretLine, **more: object) -> SecretsPage:
     """The secrets of the app."""
-    place = HEAD.at("secrets")
-    return SecretsPage(HEAD, place, "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    address = HEAD.at("secrets")
+    return SecretsPage(HEAD, address, "0a", lines, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 MEMBERS = (
@@ -195,8 +195,8 @@ def team(*members: MemberLine, **more: object) -> TeamPage:
 
 def invitation(app: str, by: str) -> InvitationPage:
     """Into the team of this app."""
-    place = "/developer/invitations/ti_1"
-    return InvitationPage(place, "vk_ln_1", app, by, owner=False)
+    address = "/developer/invitations/ti_1"
+    return InvitationPage(address, "vk_ln_1", app, by, owner=False)
 
 
 def delete(people: int) -> DeleteAppPage:

@@ -81,26 +81,26 @@ _SENTENCES = (
 def scopes(count: int, *, required: int = 0, chosen: bool = True) -> tuple[ScopeLine, ...]:
     """So many lines, the first `required` of them without a box."""
     return tuple(
-        ScopeLine(scope, sentence, required=place < required, chosen=chosen)
-        for place, (scope, sentence) in enumerate(_SENTENCES[:count])
+        ScopeLine(scope, sentence, required=number < required, chosen=chosen)
+        for number, (scope, sentence) in enumerate(_SENTENCES[:count])
     )
 
 
 def consent(app: AskingApp = PRINTER, person: CurrentUser = ADA, **more: object) -> ConsentPage:
     """A consent page as it is most of the time, changed by `more`."""
-    said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, **more}
+    fields = {"scopes": scopes(3, required=1), "lasts": 15_552_000, **more}
     return ConsentPage(
         "/oauth/consent?interaction=1",
         "/oauth/sign-in?interaction=1",
         app,
         person,
-        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        **fields,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     )
 
 
 def device(app: AskingApp = PRINTER, **more: object) -> ConfirmDevicePage:
     """The page of a device's code as it is most of the time, changed by `more`."""
-    said = {"scopes": scopes(3, required=1), "lasts": 15_552_000, "changes": (), **more}
+    fields = {"scopes": scopes(3, required=1), "lasts": 15_552_000, "changes": (), **more}
     return ConfirmDevicePage(
         action="/device/BCDF-GHJK",
         code="BCDF-GHJK",
@@ -109,7 +109,7 @@ def device(app: AskingApp = PRINTER, **more: object) -> ConfirmDevicePage:
         requested=ago(40),
         requested_from="2001:db8:85a3:8d3:1319:8a2e:370:7348",
         account_url="/account/apps",
-        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        **fields,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     )
 
 

@@ -92,17 +92,17 @@ def shown_settings(*paths: str) -> tuple[SettingShown, ...]:
     """Settings at their defaults, as the admin API shows them."""
     return tuple(
         SettingShown(
-            each.path,
-            each.value,
-            each.origin.value,
-            each.default,
-            each.variable,
-            each.reason,
-            label=catalogue()[each.path].label,
-            group=catalogue()[each.path].group.value,
+            setting.path,
+            setting.value,
+            setting.origin.value,
+            setting.default,
+            setting.variable,
+            setting.reason,
+            label=catalogue()[setting.path].label,
+            group=catalogue()[setting.path].group.value,
         )
-        for each in explain(Settings())
-        if each.path in paths
+        for setting in explain(Settings())
+        if setting.path in paths
     )
 
 
@@ -118,24 +118,24 @@ def _settings() -> Mapping[str, PageContext]:
         "scim.requests_per_minute": 60,
     }
     shown = {
-        each.path: replace(
-            each, value=paths[each.path], origin="stored", stored="x", changeable=True
+        setting.path: replace(
+            setting, value=paths[setting.path], origin="stored", stored="x", changeable=True
         )
-        for each in shown_settings(*paths)
+        for setting in shown_settings(*paths)
     }
-    lines = tuple(line_of(each, may=True) for each in shown.values())
+    lines = tuple(line_of(setting, may=True) for setting in shown.values())
     ignored = replace(lines[0], ignored="it is set in the environment, which wins", stored="1s")
     group = SettingGroup("tokens", "Tokens", "How long tokens are valid.", (*lines[1:], ignored))
     forms = {
         path: form_page(
-            catalogue()[path], each, as_text(catalogue()[path], catalogue()[path].default)
+            catalogue()[path], setting, as_text(catalogue()[path], catalogue()[path].default)
         )
-        for path, each in shown.items()
+        for path, setting in shown.items()
     }
     duration = forms["tokens.access_token_lifetime"]
     return {
         "admin_settings_stored": ServerSettingsPage((group,), "", "", text="token", done="Saved."),
-        **{f"admin_setting_{each.kind}_{i}": each for i, each in enumerate(forms.values())},
+        **{f"admin_setting_{form.kind}_{i}": form for i, form in enumerate(forms.values())},
         "admin_setting_wrong": replace(duration, out_of_range=True, typed=("never",), stale=True),
     }
 

@@ -62,9 +62,9 @@ _REFUSALS = (
 )
 
 
-def _line(place: int = 0) -> RequestLine:
-    endpoint, code, description, ago = _REFUSALS[place]
-    reference = f"VK-7F3K-9QXM-2RT{place}"
+def _line(number: int = 0) -> RequestLine:
+    endpoint, code, description, ago = _REFUSALS[number]
+    reference = f"VK-7F3K-9QXM-2RT{number}"
     when = When(Instant(NOW - ago), NOW)
     return RequestLine(when, endpoint, reference, code.value, description)
 
@@ -90,9 +90,9 @@ _SUCCESSES = tuple(
 
 
 def _failure(
-    place: int, check: str, expected: str, received: str, app: AskingApp | None = None
+    number: int, check: str, expected: str, received: str, app: AskingApp | None = None
 ) -> FailurePage:
-    line = _line(place)
+    line = _line(number)
     code = ErrorCode(line.code)
     here = HEAD if app is None else head(app)
     return FailurePage(
@@ -104,9 +104,9 @@ def _failure(
         received,
         TEXTS[code],
         advice_on(check),
-        by_anybody=place < 2,
+        by_anybody=number < 2,
         until=When(Instant(NOW + days(7)), NOW),
-        add_redirect_uri=here.at("failures") + "/VK-7F3K-9QXM-2RTD/add" if place == 0 else "",
+        add_redirect_uri=here.at("failures") + "/VK-7F3K-9QXM-2RTD/add" if number == 0 else "",
     )
 
 
@@ -114,14 +114,14 @@ def _usage(*, used: bool) -> UsagePage:
     today, odd = NOW // days(1), 7_919
     numbers = [
         UsageDay(
-            today - 89 + each,
-            tokens=(each * odd) % 613 + each * 4,
-            people=(each * odd) % 97 + each,
-            errors=(each * odd) % 11 if each % 3 else 0,
+            today - 89 + day,
+            tokens=(day * odd) % 613 + day * 4,
+            people=(day * odd) % 97 + day,
+            errors=(day * odd) % 11 if day % 3 else 0,
         )
-        if used and each > 4
-        else UsageDay(today - 89 + each)
-        for each in range(90)
+        if used and day > 4
+        else UsageDay(today - 89 + day)
+        for day in range(90)
     ]
     dates = [day.date for day in numbers]
     return UsagePage(
@@ -218,7 +218,7 @@ def _adding(app: AppHead, uri: str, *, strange: bool = False) -> AddRedirectUriP
 def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageContext]:
     """Each page in the states that it has."""
     codes = tuple(sorted({code.value for _, code, _, _ in _REFUSALS}))
-    every = tuple(_line(place) for place in range(len(_REFUSALS)))
+    every = tuple(_line(number) for number in range(len(_REFUSALS)))
     older = HEAD.at("requests") + "?before=1.VK-7F3K-9QXM-2RTD"
     return {
         "requests_none": RequestsPage(HEAD, (), (), sampled_every=0),
@@ -249,7 +249,7 @@ def insight_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
                 replace(_person(1028), missing=(OPENID,)),
                 replace(_person(1027), more=(WRITE,), missing=(OPENID, CALENDAR)),
                 replace(_person(1026), more=(CALENDAR,)),
-                *(_person(each) for each in range(1025, 1003, -1)),
+                *(_person(uid) for uid in range(1025, 1003, -1)),
             ),
             9_104,
             1_204,

@@ -129,7 +129,7 @@ _EVENTS = tuple(
         (ConsentGiven, 90_000, "self"),
     )
 )
-_DAYS = [f"2026-{10 + (place + 22) // 31:02}-{(place + 22) % 31 + 1:02}" for place in range(30)]
+_DAYS = [f"2026-{10 + (day + 22) // 31:02}-{(day + 22) % 31 + 1:02}" for day in range(30)]
 _OWNER = permissions_of(Role.OWNER)
 _NOW = Instant(1_800_000_000)
 _FINDINGS = (
@@ -148,14 +148,14 @@ OVERVIEW = ConsoleOverviewPage(
     Figure(1_204),
     Figure(17),
     Figure(3_411),
-    sign_ins=Chart(_DAYS, [(place * 104_729) % 50 + 20 for place in range(30)]),
-    failed=Chart(_DAYS, [(place * 31) % 7 for place in range(30)]),
-    tokens=Chart(_DAYS, [(place * 7_919) % 230 + 100 for place in range(30)]),
-    errors=Chart(_DAYS, [(place * 17) % 11 if place != 21 else 60 for place in range(30)]),
+    sign_ins=Chart(_DAYS, [(day * 104_729) % 50 + 20 for day in range(30)]),
+    failed=Chart(_DAYS, [(day * 31) % 7 for day in range(30)]),
+    tokens=Chart(_DAYS, [(day * 7_919) % 230 + 100 for day in range(30)]),
+    errors=Chart(_DAYS, [(day * 17) % 11 if day != 21 else 60 for day in range(30)]),
     ranges=ranges("/admin", 30, (1, 7, 30)),
-    responses=Chart(_DAYS, [(place * 7_919) % 9_000 + 3_000 for place in range(30)]),
-    failures=Chart(_DAYS, [3 if place == 9 else 0 for place in range(30)]),
-    slowest=Chart(_DAYS, [(20, 50, 20, 10)[place % 4] for place in range(30)]),
+    responses=Chart(_DAYS, [(day * 7_919) % 9_000 + 3_000 for day in range(30)]),
+    failures=Chart(_DAYS, [3 if day == 9 else 0 for day in range(30)]),
+    slowest=Chart(_DAYS, [(20, 50, 20, 10)[day % 4] for day in range(30)]),
     findings=_FINDINGS,
     states=(
         _good(DATABASE, DATABASE_GOOD.finding()),
@@ -182,13 +182,13 @@ _NEXT = Paging(next="/admin/users?after=1.2", total=Figure(1_284))
 _STATES = (badge(ROLE_WORDS[Role.OWNER], "good"), badge("Email not verified", "note"))
 _ROWS = tuple(
     Row(
-        f"{each.uid}",
-        each.name or each.username,
-        each.url,
-        (_STATES, (since(each.since),)),
-        (text(each.username), text(each.email)),
+        f"{person.uid}",
+        person.name or person.username,
+        person.url,
+        (_STATES, (since(person.since),)),
+        (text(person.username), text(person.email)),
     )
-    for each in (ADA, BOB, LONG, NOOR, HOSTILE)
+    for person in (ADA, BOB, LONG, NOOR, HOSTILE)
 )
 _USERS_PAGE = ObjectList(
     LIST.address,
@@ -225,8 +225,8 @@ def _act(slug: str, person: UserLine = ADA) -> ConfirmPage:
         ends=Impact(sessions=3, apps=1) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
-            FieldShown(each.name, each.label, tuple(each.choices), "support", each.hints)
-            for each in button.fields
+            FieldShown(field.name, field.label, tuple(field.choices), "support", field.hints)
+            for field in button.fields
         ),
         hidden=(("app", "web1"),) if button.carries else (),
         consequences=tuple(button.consequences),
@@ -245,7 +245,9 @@ def _places(condition: Condition) -> set[str]:
     return {name for text in texts for name in re.findall(r"%\((\w+)\)s", text)}
 
 
-_CONDITIONS = [each for each in (*CONDITIONS, UNFINISHED, FAILED) if each.level is not Level.OK]
+_CONDITIONS = [
+    condition for condition in (*CONDITIONS, UNFINISHED, FAILED) if condition.level is not Level.OK
+]
 
 
 _VALUES = {
@@ -286,13 +288,15 @@ _VALUES = {
 
 
 def _overview_of(conditions: Sequence[Condition]) -> ConsoleOverviewPage:
-    found = (
-        each.finding(**{name: _VALUES.get(name, "7") for name in _places(each)})
-        for each in conditions
+    findings = (
+        condition.finding(**{name: _VALUES.get(name, "7") for name in _places(condition)})
+        for condition in conditions
     )
     # Without the table of daily figures, so that the page keeps to its weight.
     quiet = replace(OVERVIEW, sign_ins=_NONE, failed=_NONE, tokens=_NONE, errors=_NONE)
-    return replace(quiet, findings=tuple(finding_line(each, _OWNER, _NOW) for each in found))
+    return replace(
+        quiet, findings=tuple(finding_line(finding, _OWNER, _NOW) for finding in findings)
+    )
 
 
 def people_examples() -> Mapping[str, PageContext]:

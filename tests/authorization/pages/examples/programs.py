@@ -41,7 +41,7 @@ _TOKEN = "vka_0PZbgkQ7sXyT3mVw9LrE1aNcHfJ5uD8oKi2RtYxWqBvGp4M"
 _CLIENT = "/admin/clients/app_7f3k9qxmB2"
 
 
-CREATE = next(each for each in TABLE.operations if each.id == "create_user")
+CREATE = next(operation for operation in TABLE.operations if operation.id == "create_user")
 
 
 def _ago(seconds: int) -> When:
@@ -106,7 +106,7 @@ def log_examples(hostile: AskingApp, long: AskingApp) -> Mapping[str, PageContex
             page,
             query=EventQuery(person="ada", since="2027-01-01"),
             listed=tuple(
-                replace((row, renamed, row)[place % 3], id=f"ev_{place}") for place in range(24)
+                replace((row, renamed, row)[number % 3], id=f"ev_{number}") for number in range(24)
             ),
             paging=Paging("/admin/events", "/admin/events", "/admin/events?after=1.x", Figure(48)),
             saved=SavedPart(
@@ -147,17 +147,17 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
     odd = replace(
         token,
         name=hostile.name,
-        permissions=frozenset(each.value for each in Permission),
+        permissions=frozenset(permission.value for permission in Permission),
         last_used_at=None,
     )
     ended = replace(token, name="Old import", ended_at=Instant(_NOW - 60))
     revoke = tuple(
-        Offer(each.slug, each.title, "/admin/tokens/at_1/end", each.danger, each.text)
-        for each in END_TOKEN.buttons
+        Offer(button.slug, button.title, "/admin/tokens/at_1/end", button.danger, button.text)
+        for button in END_TOKEN.buttons
     )
 
     def form(values: Mapping[str, str], faults: Faults = ()) -> InputFormPage:
-        choices = tuple((each.value, words) for each, words in PERMISSION_WORDS.items())
+        choices = tuple((permission.value, words) for permission, words in PERMISSION_WORDS.items())
         fields = input_fields(
             TokenWanted,
             WORDS,
@@ -187,7 +187,7 @@ def programs_examples(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_tokens": page,
         "admin_tokens_many": replace(
             page,
-            rows=tuple(token_row(each, "ada", _NOW) for each in (token, odd, ended)),
+            rows=tuple(token_row(api_token, "ada", _NOW) for api_token in (token, odd, ended)),
             paging=Paging(next="/admin/tokens?after=1.x", total=Figure(53)),
             done="Token revoked.",
         ),

@@ -39,8 +39,13 @@ def signals_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageCo
                 Fact("Last delivery", (since(ago(60)),)),
             ),
             actions=tuple(
-                Offer(slug, each.button.title, f"{_ONE}/{slug}", each.button.danger)
-                for slug, each in BUTTONS.by_slug.items()
+                Offer(
+                    slug,
+                    operation_button.button.title,
+                    f"{_ONE}/{slug}",
+                    operation_button.button.danger,
+                )
+                for slug, operation_button in BUTTONS.by_slug.items()
                 if slug != "enable"
             ),
             related=(Related("failures", "Failed deliveries", lines),),

@@ -68,8 +68,8 @@ def _ask(slug: str, name: str = "Notes Printer", fault: str = "") -> ConfirmPage
         ends=Impact(people=1_284, authorizations=1_301) if button.shows_impact else None,
         danger=button.danger,
         fields=tuple(
-            FieldShown(each.name, each.label, tuple(each.choices), "86400")
-            for each in button.fields
+            FieldShown(field.name, field.label, tuple(field.choices), "86400")
+            for field in button.fields
         ),
         hidden=(("secret", "cs_4fGh2kLmNp"),) if button.carries else (),
         fault=fault,
@@ -218,23 +218,25 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         InvitationShown("in_2", hostile.name, 1, _NOW - 90_000, _NOW + 86_400),
     )
     lines = tuple(
-        line_of(replace(each, changeable=True), may=True)
-        for each in shown_settings("tokens.access_token_lifetime", "tokens.signing_algorithms")
+        line_of(replace(setting, changeable=True), may=True)
+        for setting in shown_settings("tokens.access_token_lifetime", "tokens.signing_algorithms")
     )
     lines = (
         replace(lines[0], origin="file", line=12, edit_url=""),
         replace(lines[1], origin="environment", edit_url=""),
     )
-    emails = tuple(line_of(each, may=True) for each in shown_settings("mail.host", "mail.port"))
+    emails = tuple(
+        line_of(setting, may=True) for setting in shown_settings("mail.host", "mail.port")
+    )
     section = SettingGroup("tokens", "Tokens", "How long tokens are valid.", lines)
     base = BrandSettings()
-    said = dict.fromkeys(BrandField, "") | {
+    brand_values = dict.fromkeys(BrandField, "") | {
         BrandField.NAME: "Acme",
         BrandField.ACCENT: "#ffcc00",
         BrandField.LOGO_URL: "/logos/aaaaaaaaaaaaaaaaaaaaaa",
     }
-    typed = {each.value: value for each, value in said.items()}
-    brand = brand_form(said, typed, base, {}, is_preview=True)
+    typed = {field.value: value for field, value in brand_values.items()}
+    brand = brand_form(brand_values, typed, base, {}, is_preview=True)
     return {
         "admin_keys": _key_list(_KEYS),
         "admin_keys_many": _key_list((*_KEYS, _key("RS256", -86_400)), "Keys rotated."),
@@ -248,8 +250,8 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
             "",
             (),
             fields=tuple(
-                FieldShown(each.name, each.label, tuple(each.choices), "false", each.hints)
-                for each in rotate.fields
+                FieldShown(field.name, field.label, tuple(field.choices), "false", field.hints)
+                for field in rotate.fields
             ),
             above="Signing keys",
         ),
@@ -300,7 +302,7 @@ def _server(hostile: AskingApp) -> Mapping[str, PageContext]:
         "admin_settings_changed": ServerSettingsPage((section,), "", "", changed=True),
         "admin_brand": brand,
         "admin_brand_wrong": brand_form(
-            said,
+            brand_values,
             {**typed, "accent": "red"},
             base,
             {"accent": "Enter a color such as #2456d6.", "logo-dark": "Choose a file first."},

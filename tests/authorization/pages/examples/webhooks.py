@@ -75,8 +75,13 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         figures=(("Waiting messages", 48_210), ("Failures in a row", 12)),
         facts=(Fact("Events", (code("consent.given"), code("consent.withdrawn"))),),
         actions=tuple(
-            Offer(slug, each.button.title, f"{_ONE}/{slug}", each.button.danger)
-            for slug, each in BUTTONS.by_slug.items()
+            Offer(
+                slug,
+                operation_button.button.title,
+                f"{_ONE}/{slug}",
+                operation_button.button.danger,
+            )
+            for slug, operation_button in BUTTONS.by_slug.items()
             if slug != "replay"
         ),
         related=(Related("attempts", "Delivery log", tuple(lines)),),
@@ -92,10 +97,10 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
     }
 
 
-def _form(place: str) -> InputFormPage:
+def _form(address: str) -> InputFormPage:
     return InputFormPage(
-        action=f"{place}/new",
-        back=place,
+        action=f"{address}/new",
+        back=address,
         above="Webhooks",
         title="New webhook",
         submit="Create webhook",

@@ -12,8 +12,8 @@ def _grounds() -> tuple[dict[str, str], dict[str, str]]:
     """The stylesheet's own colors, light and dark."""
     own = STYLE[STYLE.index("--ground") :]
     light, dark = own.split("prefers-color-scheme:dark", 1)
-    found = re.compile(r"--([a-z-]+):(#[0-9a-f]{6})[;}]")
-    return dict(found.findall(light)), dict(found.findall(dark.split("*,", 1)[0]))
+    pattern = re.compile(r"--([a-z-]+):(#[0-9a-f]{6})[;}]")
+    return dict(pattern.findall(light)), dict(pattern.findall(dark.split("*,", 1)[0]))
 
 
 def test_another_content_has_another_address() -> None:

@@ -44,7 +44,7 @@ def test_new_events_appear_on_top_until_the_session_ends(browser: Browser) -> No
     tab.get_by_role("switch", name="Live").check()
     expect(tab.get_by_role("status")).to_have_text("New events appear every few seconds.")
     expect(events).to_have_count(3)
-    assert [each.get_attribute("id") for each in events.all()] == ["ev_3", "ev_1", "ev_2"]
+    assert [event.get_attribute("id") for event in events.all()] == ["ev_3", "ev_1", "ev_2"]
     assert "fresh" in (events.first.get_attribute("class") or "")
     expect(tab.locator("#ev_1 dl")).to_be_visible()
     tab.clock.fast_forward(3_000)

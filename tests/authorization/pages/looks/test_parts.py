@@ -8,13 +8,13 @@ from valetkey.authorization.layout.language import ENGLISH, GERMAN
 from valetkey.authorization.layout.render import environment_of
 
 
-def _rendered(source: str, **said: object) -> str:
+def _rendered(source: str, **variables: object) -> str:
     start = '{% import "layout/components.html" as parts with context %}'
-    return environment_of(ENGLISH).from_string(start + source).render(said)
+    return environment_of(ENGLISH).from_string(start + source).render(variables)
 
 
-def _read(source: str, **said: object) -> Reading:
-    return Reading(_rendered(source, **said).encode())
+def _read(source: str, **variables: object) -> Reading:
+    return Reading(_rendered(source, **variables).encode())
 
 
 def test_a_field_has_its_label_its_hint_and_its_fault() -> None:
@@ -71,7 +71,7 @@ def test_a_chart_has_axes_and_says_each_value() -> None:
     figure, (axis, _, bars) = page.the("figure"), page.all("path", "rect")
 
     assert figure.attributes["data-points"] == "20 Nov 2026: 1,200\n21 Nov 2026: 0"
-    assert [each.text for each in page.all("span")] == [
+    assert [span.text for span in page.all("span")] == [
         "2,000", "1,000", "0", "20 Nov 2026", "21 Nov 2026",
     ]  # fmt: skip
     assert page.the("svg").attributes["aria-label"] == "Tokens"
@@ -91,18 +91,18 @@ def test_an_axis_ends_at_a_round_number(most: int, ticks: tuple[int, ...]) -> No
 
 
 def test_only_the_ranges_that_are_offered_can_be_chosen() -> None:
-    said = ("7", "365", "8", "-7", None)
-    assert [chosen_range(text, 30) for text in said] == [7, 365, 30, 30, 30]
+    texts = ("7", "365", "8", "-7", None)
+    assert [chosen_range(text, 30) for text in texts] == [7, 365, 30, 30, 30]
     assert [chosen_range(text, 30, (1, 30)) for text in ("1", "7")] == [1, 30]
-    assert [(each.days, each.url) for each in ranges("/u", 7, (7, 30, 90))] == [
+    assert [(choice.days, choice.url) for choice in ranges("/u", 7, (7, 30, 90))] == [
         (7, "/u?days=7"), (30, "/u?days=30"), (90, "/u?days=90"),
     ]  # fmt: skip
 
 
 def test_kinds_of_callouts_have_their_roles() -> None:
-    said = "{% call parts.callout(kind) %}<p>Done.</p>{% endcall %}"
+    source = "{% call parts.callout(kind) %}<p>Done.</p>{% endcall %}"
     roles = {
-        kind: _read(said, kind=kind).elements[0].attributes.get("role")
+        kind: _read(source, kind=kind).elements[0].attributes.get("role")
         for kind in ("note", "alarm", "done")
     }
 

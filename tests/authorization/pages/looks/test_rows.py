@@ -12,13 +12,13 @@ NAME = "admin_api_new"
 
 
 def _values(tab: Page, name: str) -> list[str]:
-    return [each.input_value() for each in tab.locator(f'input[name="{name}"]').all()]
+    return [field.input_value() for field in tab.locator(f'input[name="{name}"]').all()]
 
 
 def test_entries_are_added_and_removed_on_the_page(browser: Browser) -> None:
     page = EXAMPLES[NAME]
     assert isinstance(page, InputFormPage)
-    asked = list[str]()
+    methods = list[str]()
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix("https://auth.example")
@@ -26,7 +26,7 @@ def test_entries_are_added_and_removed_on_the_page(browser: Browser) -> None:
             if asset.path == path:
                 route.fulfill(body=asset.body, content_type=asset.content_type)
                 return
-        asked.append(route.request.method)
+        methods.append(route.request.method)
         route.fulfill(
             body=render(page, brand=Brand()),
             content_type="text/html; charset=utf-8",
@@ -46,24 +46,26 @@ def test_entries_are_added_and_removed_on_the_page(browser: Browser) -> None:
     expect(names).to_have_count(len(had) + 2)
     expect(names.last).to_be_focused()
     # Ids stay unique, and labels those of their fields.
-    ids = [each.get_attribute("id") for each in scopes.locator("input").all()]
+    ids = [entry_field.get_attribute("id") for entry_field in scopes.locator("input").all()]
     assert len(set(ids)) == len(ids)
-    for place in (len(had) + 1, len(had) + 2):
-        field = tab.get_by_label(f"Scopes {place}: Name", exact=True)
-        field.fill(f"scope{place}")
-        tab.get_by_label(f"Scopes {place}: Description", exact=True).fill(f"see {place}")
+    for number in (len(had) + 1, len(had) + 2):
+        field = tab.get_by_label(f"Scopes {number}: Name", exact=True)
+        field.fill(f"scope{number}")
+        tab.get_by_label(f"Scopes {number}: Description", exact=True).fill(f"see {number}")
     last = len(had) + 2
     scopes.get_by_role("button", name=f"Remove scope{last - 1}").click()
     assert _values(tab, "scopes") == [*had, f"scope{last}"]
     assert _values(tab, "text-scopes") == [*texts, f"see {last}"]
-    values = [each.get_attribute("value") for each in scopes.locator("button[name=remove]").all()]
-    assert values == [f"scopes/{place}" for place in range(len(had) + 1)]
-    assert asked == ["GET"]
+    values = [
+        button.get_attribute("value") for button in scopes.locator("button[name=remove]").all()
+    ]
+    assert values == [f"scopes/{number}" for number in range(len(had) + 1)]
+    assert methods == ["GET"]
     # A form takes 100 fields: the server answers when a list gets longer.
     while len(tab.locator(".entry-row input").all()) < 60:
         scopes.get_by_role("button", name="Add an entry").click()
-    assert asked == ["GET"]
+    assert methods == ["GET"]
     scopes.get_by_role("button", name="Add an entry").click()
     tab.wait_for_load_state()
-    assert asked == ["GET", "POST"]
+    assert methods == ["GET", "POST"]
     context.close()

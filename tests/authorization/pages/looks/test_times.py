@@ -63,8 +63,8 @@ def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None
     tab.goto("https://auth.example/")
     soon, long_ago = tab.locator("time").all()
     assert soon.inner_text() == "3 minutes ago"
-    for each in (soon, long_ago):
-        title = each.get_attribute("title") or ""
+    for moment in (soon, long_ago):
+        title = moment.get_attribute("title") or ""
         assert title.startswith("Saturday, November 21, 2026"), title
         assert "7:00:00" in title
     assert long_ago.inner_text() == "21 Nov 2026"
@@ -72,8 +72,8 @@ def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None
 
 def test_the_zone_that_the_account_names_is_left_alone(tab: Page) -> None:
     tab.goto("https://auth.example/named")
-    for each in tab.locator("time").all():
-        assert each.get_attribute("title") == "22 Nov 2026, 00:00:00 UTC"
+    for moment in tab.locator("time").all():
+        assert moment.get_attribute("title") == "22 Nov 2026, 00:00:00 UTC"
 
 
 def test_the_zone_of_the_device_is_offered_and_filled_in(tab: Page) -> None:

@@ -59,10 +59,10 @@ def _pairs(catalog: Catalog) -> Iterator[tuple[str, str]]:
                 yield message.id, str(message.string)
         else:
             one, many = message.id
-            said = message.string
-            assert isinstance(said, tuple)
-            yield one, said[0]
-            yield many, said[-1]
+            forms = message.string
+            assert isinstance(forms, tuple)
+            yield one, forms[0]
+            yield many, forms[-1]
 
 
 @pytest.mark.parametrize("tag", OTHERS)
@@ -90,26 +90,34 @@ def test_server_reads_from_the_catalogue_what_babel_reads(language: Language) ->
 
 @pytest.mark.parametrize("tag", OTHERS)
 def test_a_translation_has_the_places_and_the_tags_of_its_text(tag: str) -> None:
-    for text, said in _pairs(read(tag)):
-        if not said:
+    for text, translation in _pairs(read(tag)):
+        if not translation:
             continue
         # A singular may say its number in words.
-        places, theirs = set(_PLACE.findall(text)), set(_PLACE.findall(said))
+        places, theirs = set(_PLACE.findall(text)), set(_PLACE.findall(translation))
         assert theirs - {"%(count)s"} == places - {"%(count)s"}, text
-        assert text.endswith((".", "?", "!", ":")) == said.endswith((".", "?", "!", ":")) or (
-            said.endswith(".") and len(said) < 6
-        ), text
+        assert text.endswith((".", "?", "!", ":")) == translation.endswith(
+            (".", "?", "!", ":")
+        ) or (translation.endswith(".") and len(translation) < 6), text
 
 
 @pytest.mark.parametrize("tag", OTHERS)
 def test_a_translation_is_at_most_twice_as_long_as_its_text(tag: str) -> None:
-    assert [said for text, said in _pairs(read(tag)) if len(said) > 2 * len(text) + 20] == []
+    assert [
+        translation
+        for text, translation in _pairs(read(tag))
+        if len(translation) > 2 * len(text) + 20
+    ] == []
 
 
 @pytest.mark.parametrize("tag", OTHERS)
 def test_no_sentence_of_another_language_is_english(tag: str) -> None:
     """What has three words or fewer may be a name, as may what stands in brackets."""
-    same = {re.sub(r"[(%].*", "", text) for text, said in _pairs(read(tag)) if text == said}
+    same = {
+        re.sub(r"[(%].*", "", text)
+        for text, translation in _pairs(read(tag))
+        if text == translation
+    }
 
     assert {text for text in same if len(re.findall(r"[A-Za-z]{2,}", text)) > 3} == set()
 
@@ -117,16 +125,18 @@ def test_no_sentence_of_another_language_is_english(tag: str) -> None:
 @pytest.mark.parametrize("tag", OTHERS)
 def test_a_catalogue_has_one_term_and_one_form_of_address(tag: str) -> None:
     avoided = re.compile(_AVOIDED[tag], re.IGNORECASE)
-    assert [said for _, said in _pairs(read(tag)) if avoided.search(said)] == []
+    assert [
+        translation for _, translation in _pairs(read(tag)) if avoided.search(translation)
+    ] == []
 
 
 def test_plural_forms_follow_the_rule_of_the_language() -> None:
     for language in LANGUAGES[1:]:
         words = translations(language)
-        said = [words.ngettext("%(count)s minute", "%(count)s minutes", n) for n in (0, 1, 2)]
-        assert said[1] != said[2]
+        forms = [words.ngettext("%(count)s minute", "%(count)s minutes", n) for n in (0, 1, 2)]
+        assert forms[1] != forms[2]
         # None are one in French.
-        assert said[0] == (said[1] if language.tag == "fr" else said[2])
+        assert forms[0] == (forms[1] if language.tag == "fr" else forms[2])
 
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.tag)
@@ -142,23 +152,23 @@ def test_what_no_template_says_by_itself_is_in_the_catalogue(
     english: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentences that code declares are translated where they are shown: each must be known."""
-    asked: set[str] = set()
+    texts: set[str] = set()
     words = translations(GERMAN)
-    found = words.gettext
+    gettext = words.gettext
 
     def listening(message: str) -> str:
-        asked.add(message)
-        return found(message)
+        texts.add(message)
+        return gettext(message)
 
     monkeypatch.setattr(words, "gettext", listening)
     environment_of.cache_clear()
     for page in EXAMPLES.values():
         render(page, brand=Brand(), viewer=viewer_of(page, GERMAN), navigation=navigation_for(page))
     environment_of.cache_clear()
-    known = {text for text, _ in _pairs(english)} | {str(m.id) for m in english}
+    catalogue_texts = {text for text, _ in _pairs(english)} | {str(m.id) for m in english}
 
-    assert asked
-    assert asked & _declared() - known == set()
+    assert texts
+    assert texts & _declared() - catalogue_texts == set()
 
 
 def _declared() -> set[str]:
@@ -176,19 +186,19 @@ def _declared() -> set[str]:
 
 
 def _bare(source: str, environment: Environment) -> Iterator[str]:
-    said, translated, held = "", False, ""
+    text, translated, held = "", False, ""
     for _, kind, value in environment.lex(source):
         if kind == "name" and value in {"trans", "endtrans"}:
             translated = value == "trans"
         elif kind == "data" and not translated:
-            said += value
+            text += value
         elif kind in {"variable_begin", "block_begin"}:
-            said += "\x00"
-    yield from (match for match in _SAID.findall(said) if _LETTERS.search(match))
+            text += "\x00"
+    yield from (match for match in _SAID.findall(text) if _LETTERS.search(match))
     position = 0
     silent: list[str] = []
-    for match in _TAG.finditer(said):
-        held = said[position : match.start()]
+    for match in _TAG.finditer(text):
+        held = text[position : match.start()]
         if not silent and _LETTERS.search(held):
             yield held.strip()
         if match[2] in _SILENT:
@@ -197,8 +207,8 @@ def _bare(source: str, environment: Environment) -> Iterator[str]:
             else:
                 silent.append(match[2])
         position = match.end()
-    if _LETTERS.search(said[position:]):
-        yield said[position:].strip()
+    if _LETTERS.search(text[position:]):
+        yield text[position:].strip()
 
 
 # Names of specifications, which are called so everywhere.
@@ -212,13 +222,13 @@ def test_no_template_has_text_outside_of_what_is_translated(template: str) -> No
     source = TEMPLATES[template].read_text(encoding="utf-8")
     environment = environment_of(ENGLISH)
 
-    found = [
+    bare_texts = [
         text
         for text in _bare(source, environment)
         if _LETTERS.search(NAMES.sub("", NO_TEXT.sub("", text)))
     ]
 
-    assert found == []
+    assert bare_texts == []
 
 
 def test_every_conflict_is_translated_where_a_page_shows_it(english: Catalog) -> None:

@@ -31,17 +31,19 @@ def test_the_file_says_everything_and_no_secret(tmp_path: Path, database_url: st
         assert answer.header("content-type").startswith("application/json")
         assert answer.header("content-disposition") == 'attachment; filename="account.json"'
         assert answer.header("cache-control") == "no-store"
-        said = json.loads(answer.body)
-        assert said["about"]["issuer"] == "https://auth.example"
-        assert "https://api.example" in said["about"]["elsewhere"]
-        assert said["profile"]["username"] == "alice"
-        assert [each["kind"] for each in said["credentials"]] == ["password"]
-        (session,) = said["sessions"]
+        account = json.loads(answer.body)
+        assert account["about"]["issuer"] == "https://auth.example"
+        assert "https://api.example" in account["about"]["elsewhere"]
+        assert account["profile"]["username"] == "alice"
+        assert [credential["kind"] for credential in account["credentials"]] == ["password"]
+        (session,) = account["sessions"]
         assert (session["browser"], session["user_agent"]) == ("Firefox Linux", FIREFOX)
-        assert [each["app"] for each in said["consents"]] == ["Notes Printer"]
-        assert [each["scope"] for each in said["grants"]] == ["notes:read"]
-        assert [each["shown_as"] for each in said["accounts_elsewhere"]] == ["alice at work"]
-        assert "session.started" in {each["name"] for each in said["events"]}
+        assert [consent["app"] for consent in account["consents"]] == ["Notes Printer"]
+        assert [grant["scope"] for grant in account["grants"]] == ["notes:read"]
+        assert [identity["shown_as"] for identity in account["accounts_elsewhere"]] == [
+            "alice at work"
+        ]
+        assert "session.started" in {event["name"] for event in account["events"]}
         stored = await it.store.read(lambda tx: tx.users.password_hash(ALICE.uid))
         for secret in (stored, *browser.cookies.values(), theirs, "bob", "argon2", PASSWORD):
             assert secret is not None

@@ -97,10 +97,10 @@ def test_picture_is_reencoded_shown_and_exported(tmp_path: Path, database_url: s
 
         origin = ExportOrigin("Valetkey", "https://auth.example", "")
         file = await it.store.write(lambda tx: export(tx, user, origin, NOON))
-        said = json.loads(file)
-        assert said["picture"]["media_type"] == "image/webp"
-        assert b64decode(said["picture"]["base64"]) == data
-        assert said["profile"]["picture"] == f"https://auth.example{path}"
+        account = json.loads(file)
+        assert account["picture"]["media_type"] == "image/webp"
+        assert b64decode(account["picture"]["base64"]) == data
+        assert account["profile"]["picture"] == f"https://auth.example{path}"
 
     run(tmp_path, story, database_url)
 

@@ -28,14 +28,14 @@ ONE_LINE = frozenset(FIELDS) - {"street_address"}
 def shown(page: Answer) -> dict[str, str]:
     """What stands in the fields."""
     _, fields = page.form("save")
-    return {name: said[0] for name, said in fields.items() if name in ONE_LINE}
+    return {name: values[0] for name, values in fields.items() if name in ONE_LINE}
 
 
-async def save(page: Answer, browser: Browser, **said: str) -> Answer:
+async def save(page: Answer, browser: Browser, **edits: str) -> Answer:
     _, fields = page.form("save")
     typed = {name: value[0] for name, value in fields.items()}
-    lines = {"street_address": said.pop("street_address", "")}
-    return await browser.post(PATH, {**typed, **lines, **said})
+    lines = {"street_address": edits.pop("street_address", "")}
+    return await browser.post(PATH, {**typed, **lines, **edits})
 
 
 async def alice(it: Harness) -> User:
@@ -51,7 +51,7 @@ async def changes(it: Harness) -> list[list[str]]:
 
 
 def test_profile_is_saved_and_shown(tmp_path: Path, database_url: str) -> None:
-    said = {
+    profile = {
         "name": "Alice P. Liddell",
         "username": "alice.l",
         "given_name": "Alice",
@@ -71,18 +71,22 @@ def test_profile_is_saved_and_shown(tmp_path: Path, database_url: str) -> None:
         assert shown(page)["username"] == "alice"
         assert knows(page, "Not verified")
         it.clock.forward(minutes(10))
-        answer = await save(page, browser, **said)
+        answer = await save(page, browser, **profile)
         assert answer.location == f"{PATH}?saved=1", answer.body
         after = await browser.follow(answer)
         assert knows(after, "Your profile is saved.")
-        kept = {**said, "website": "https://alice.example/wonder", "phone_number": "+442079460000"}
+        kept = {
+            **profile,
+            "website": "https://alice.example/wonder",
+            "phone_number": "+442079460000",
+        }
         del kept["street_address"]
         assert shown(after) == dict.fromkeys(shown(after), "") | kept
         user = await alice(it)
         assert user.claims.address.street_address == "The Deanery\nChrist Church"
         assert (user.email, user.email_verified_at, user.role) == (ALICE.email, None, None)
         (fields,) = await changes(it)
-        assert set(fields) == {*said, "address"} - {"street_address", "locality"}
+        assert set(fields) == {*profile, "address"} - {"street_address", "locality"}
         assert (await browser.get(PATH)).body.count("Your profile is saved") == 0
 
     run(tmp_path, story, database_url)

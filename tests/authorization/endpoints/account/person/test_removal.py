@@ -60,11 +60,11 @@ def test_account_removal_lists_and_ends_all_access(tmp_path: Path, database_url:
         done = await press(browser, "ALICE")
         assert done.status == 200
         assert knows(done, "22 Jan 2027, 08:00:00 UTC")
-        for each in (phone, browser):
-            assert (await each.get("/account/apps")).status == 303
+        for device in (phone, browser):
+            assert (await device.get("/account/apps")).status == 303
         assert await live(it, ALICE) == []
         feed = await it.store.read(lambda tx: tx.revocations.page(NOON, "", "", 10))
-        assert [each.id for each in feed] == [grant]
+        assert [revocation.id for revocation in feed] == [grant]
         it.clock.forward(days(7) - 1)
         assert await sweep(it) == 0
         it.clock.forward(1)

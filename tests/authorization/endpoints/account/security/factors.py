@@ -15,16 +15,16 @@ CODE = re.compile(r"[A-Z2-9]{4}-[A-Z2-9]{4}-[A-Z2-9]{4}")
 
 def options(page: Answer) -> str:
     """What the page asks the browser to do with a passkey."""
-    found = re.search(r'data-options="([^"]*)"', page.body)
-    assert found is not None, page.body
-    return unescape(found[1])
+    match = re.search(r'data-options="([^"]*)"', page.body)
+    assert match is not None, page.body
+    return unescape(match[1])
 
 
 def key_of(page: Answer) -> bytes:
     """The secret that the page shows for an authenticator app."""
-    found = re.search(r'<code id="key"[^>]*>([A-Z2-7 ]+)<', page.body)
-    assert found is not None, page.body
-    return b32decode(found[1].replace(" ", ""))
+    match = re.search(r'<code id="key"[^>]*>([A-Z2-7 ]+)<', page.body)
+    assert match is not None, page.body
+    return b32decode(match[1].replace(" ", ""))
 
 
 def code(it: Harness, key: bytes, off: int = 0) -> str:

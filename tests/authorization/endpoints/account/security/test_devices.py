@@ -63,15 +63,15 @@ def test_password_in_a_remembered_device_is_not_enough_for_what_matters(tmp_path
         _, key, _ = await with_app(it)
         browser = await remembered(it, key)
         assert not await is_asked(it, browser)
-        place = "/account/security/recovery-codes"
-        assert (await browser.get(place)).location == f"/account/confirm?to={place}"
-        page = await browser.get("/account/confirm", to=place)
+        path = "/account/security/recovery-codes"
+        assert (await browser.get(path)).location == f"/account/confirm?to={path}"
+        page = await browser.get("/account/confirm", to=path)
         assert (await browser.submit(page, "with-code", code="", password=PASSWORD)).status == 401
-        assert (await browser.get(place)).location == f"/account/confirm?to={place}"
+        assert (await browser.get(path)).location == f"/account/confirm?to={path}"
         it.clock.forward(PERIOD)
         done = await browser.submit(page, "with-code", code=code(it, key))
-        assert done.location == place
-        assert (await browser.get(place)).status == 200
+        assert done.location == path
+        assert (await browser.get(path)).status == 200
 
     run(tmp_path, story)
 

@@ -22,8 +22,8 @@ from valetkey.kernel.replace import replace
 
 
 async def passkeys(it: Harness) -> list[str]:
-    found = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
-    return [each.name for each in found]
+    stored_passkeys = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+    return [passkey.name for passkey in stored_passkeys]
 
 
 async def sign_in(
@@ -41,8 +41,8 @@ def test_a_passkey_is_made_and_signs_in_without_a_name(tmp_path: Path, database_
         browser = it.browser()
         assert (await sign_in(it, browser, device)).location == "/"
         assert knows(await browser.get("/account/security"), "just now")
-        found = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
-        assert found[0].last_used_at == it.clock.now
+        stored_passkeys = await it.store.read(lambda tx: tx.credentials.passkeys_of(ALICE.uid))
+        assert stored_passkeys[0].last_used_at == it.clock.now
         # It is as good as two factors: nothing more is asked before what matters.
         assert (await browser.get("/account/security/passkeys/new")).status == 200
 
@@ -96,9 +96,9 @@ def test_passkey_can_be_renamed_and_removed(tmp_path: Path) -> None:
         path = f"/account/security/passkeys/{passkey.id}"
         page = await alice.get(path)
         for bad in ("", " ", "x" * 61, "a\u202eb"):
-            said = await alice.submit(page, "rename", name=bad)
-            assert said.status == 400
-            assert knows(said, "Enter a name of up to 60 characters")
+            answer = await alice.submit(page, "rename", name=bad)
+            assert answer.status == 400
+            assert knows(answer, "Enter a name of up to 60 characters")
         assert (await alice.submit(page, "rename", name="Old phone")).status == 303
         assert await passkeys(it) == ["Old phone"]
         ask = await alice.get(f"{path}/remove")
@@ -225,8 +225,8 @@ def test_challenge_made_for_another_account_in_the_same_browser_proves_nothing(
         page = await browser.get("/account/security/passkeys/new")
         await browser.submit(page, "add", name="Bobs", credential=device.create(options(page)))
         for_bob = await browser.get("/account/confirm")
-        for asked, status in ((for_alice, 401), (for_bob, 303)):
-            answer = device.get(options(asked))
+        for confirm_page, status in ((for_alice, 401), (for_bob, 303)):
+            answer = device.get(options(confirm_page))
             assert (await browser.submit(for_bob, "passkey", credential=answer)).status == status
 
     run(tmp_path, story)

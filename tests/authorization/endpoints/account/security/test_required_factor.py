@@ -197,11 +197,11 @@ def test_every_prompt_leads_to_the_factor(tmp_path: Path, prompt: str) -> None:
         await it.change(OPENID)
         bob = await secured(it)
         page = await bob.sign_in(await bob.get("/oauth/sign-in"), "bob", WORD)
-        asked = await bob.ask(prompt=prompt, scope="openid read", nonce="n-1")
-        if 'name="password"' in asked.body:
-            asked = await bob.sign_in(asked, "bob", WORD)
-        assert knows(asked, "Your account was secured")
-        consent = await bob.follow(await with_app(it, bob, asked))
+        answer = await bob.ask(prompt=prompt, scope="openid read", nonce="n-1")
+        if 'name="password"' in answer.body:
+            answer = await bob.sign_in(answer, "bob", WORD)
+        assert knows(answer, "Your account was secured")
+        consent = await bob.follow(await with_app(it, bob, answer))
         assert (await bob.allow(consent)).told["code"]
         assert page.status == 200
 
@@ -212,10 +212,10 @@ def test_app_that_needs_two_factors_gets_them_after_another_sign_in(tmp_path: Pa
     async def story(it: Harness) -> None:
         await it.change(OPENID)
         acr = '{"id_token":{"acr":{"essential":true,"value":"urn:valetkey:acr:two_factors"}}}'
-        wanted = {"scope": "openid read", "claims": acr, "nonce": "n-1"}
+        parameters = {"scope": "openid read", "claims": acr, "nonce": "n-1"}
         bob = await secured(it)
-        page = await bob.sign_in(await bob.ask(**wanted), "bob", WORD)
-        silent = await bob.ask(**{**wanted, "prompt": "none"})
+        page = await bob.sign_in(await bob.ask(**parameters), "bob", WORD)
+        silent = await bob.ask(**{**parameters, "prompt": "none"})
         assert silent.told["error"] == "unmet_authentication_requirements"
         setup = await bob.get(link(page, "add-authenticator"))
         key = key_of(setup)

@@ -17,7 +17,7 @@ async def told(it: Harness) -> list[str]:
     until = Instant(it.clock.now + 60)
     mails = await it.store.write(lambda tx: tx.mails.lease(it.clock.now, until, 10))
     letters = [it.foundation.outbox.open(mail) for mail in mails]
-    return [write(each, brand=Brand("Acme")).text for each in letters if each is not None]
+    return [write(letter, brand=Brand("Acme")).text for letter in letters if letter is not None]
 
 
 def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(tmp_pat
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))
         await with_app(it)
-        assert any("An authenticator app was added" in each for each in await told(it))
+        assert any("An authenticator app was added" in text for text in await told(it))
 
     run(tmp_path, story, mail=MailSettings(host="mail.example"))
 
@@ -35,7 +35,7 @@ def test_mf_05_a_letter_tells_of_a_passkey(tmp_path: Path) -> None:
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))
         await with_passkey(it)
-        (letter,) = [each for each in await told(it) if "A passkey was added" in each]
+        (letter,) = [text for text in await told(it) if "A passkey was added" in text]
         assert "/account/security" in letter
 
     run(tmp_path, story, mail=MailSettings(host="mail.example"))

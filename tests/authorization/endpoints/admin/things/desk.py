@@ -26,5 +26,5 @@ async def page(browser: Browser, path: str) -> Answer:
 
 async def do(browser: Browser, path: str, **typed: str | list[str]) -> Answer:
     """Ask at this address, and press the button."""
-    asked = await page(browser, path)
-    return await browser.submit(asked, "do", **{**confirmation(asked), **typed})
+    form_page = await page(browser, path)
+    return await browser.submit(form_page, "do", **{**confirmation(form_page), **typed})

@@ -30,12 +30,12 @@ def _removes(text: str) -> list[str]:
 
 async def _api(it: Harness) -> str:
     browser = await administrator(it)
-    asked = {"identifier": API, "name": "Calendar", "roles": "editor\nreader"}
-    made = await do(browser, "/admin/apis/new", **asked)
+    fields = {"identifier": API, "name": "Calendar", "roles": "editor\nreader"}
+    made = await do(browser, "/admin/apis/new", **fields)
     assert made.status == 303, made.body
-    place = made.location.partition("?")[0]
-    assert "<bdi>reader</bdi></code>" in (await page(browser, place)).body
-    return place.rpartition("/")[2]
+    path = made.location.partition("?")[0]
+    assert "<bdi>reader</bdi></code>" in (await page(browser, path)).body
+    return path.rpartition("/")[2]
 
 
 def test_roles_are_assigned_to_users_and_groups_and_removed(tmp_path: Path) -> None:

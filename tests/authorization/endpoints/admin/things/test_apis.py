@@ -36,13 +36,13 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
         await it.client("web")
         await it.client("mobile")
         browser = await administrator(it)
-        place = await declared(browser)
-        shown = await page(browser, place)
+        api_path = await declared(browser)
+        shown = await page(browser, api_path)
         for text in (MCP, "see your calendar", "calendar:sync", "every app", "jwt", "ES256"):
             assert text in shown.body, text
         for query, listed in (("", True), ("?q=CALEN&sort=newest", True), ("?q=drive", False)):
-            assert (place in (await page(browser, f"/admin/apis{query}")).body) == listed, query
-        form = await page(browser, f"{place}/edit")
+            assert (api_path in (await page(browser, f"/admin/apis{query}")).body) == listed, query
+        form = await page(browser, f"{api_path}/edit")
         assert rows(form, "scopes") == ["calendar:read", "calendar:write", ""]
         assert rows(form, "text-scopes") == ["see your calendar", "change your calendar", ""]
         assert MCP not in form.body
@@ -56,8 +56,8 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
             scopes=["", "calendar:read"],
             **{"text-scopes": [" ", "see all"]},
         )
-        assert changed.location == f"{place}?done=edit", changed.body
-        api = await it.read(lambda tx: tx.apis.find(place.rpartition("/")[2]))
+        assert changed.location == f"{api_path}?done=edit", changed.body
+        api = await it.read(lambda tx: tx.apis.find(api_path.rpartition("/")[2]))
         assert api is not None
         assert (api.name, api.access_token_lifetime) == ("Diary", 60)
         assert api.clients == frozenset({"web", "mobile"})
@@ -70,7 +70,7 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
         assert stale.status == 400
         assert "changed while you edited it" in stale.body
         again = await browser.submit(stale, "do", name="Other")
-        assert again.location == f"{place}?done=edit"
+        assert again.location == f"{api_path}?done=edit"
 
     run(tmp_path, story)
 
@@ -89,11 +89,11 @@ _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
 def test_invalid_field_is_shown_with_what_was_typed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        for field, value, said in _INVALID_FIELDS:
-            with case(field, value, said):
+        for field, value, message in _INVALID_FIELDS:
+            with case(field, value, message):
                 answer = await do(browser, "/admin/apis/new", **{**DECLARED, field: value})
                 assert answer.status == 400
-                assert said in answer.body
+                assert message in answer.body
                 assert "see your calendar" in answer.body or field == "scopes"
                 assert not await it.read(lambda tx: tx.apis.page("", 10))
 
@@ -123,8 +123,8 @@ def test_scope_that_is_wrong_is_marked_in_its_row(
         assert rows(answer, "scopes") == [*names, ""]
         assert rows(answer, "text-scopes")[: len(texts)] == list(texts)
         for number in range(len(names)):
-            told = fault_of(answer, "scopes", number)
-            assert (said in told) if number == row else not told
+            fault = fault_of(answer, "scopes", number)
+            assert (said in fault) if number == row else not fault
 
     run(tmp_path, story)
 
@@ -134,8 +134,8 @@ def test_many_scopes_are_edited_in_a_text_area(tmp_path: Path) -> None:
         browser = await administrator(it)
         many = "\r\n".join(f"scope{number} see number {number}" for number in range(40))
         # As the text area sends it.
-        asked = await page(browser, "/admin/apis/new")
-        action, shown = asked.form("do")
+        form_page = await page(browser, "/admin/apis/new")
+        action, shown = form_page.form("do")
         typed = {**shown, **DECLARED, "scopes": many}
         del typed["text-scopes"]
         made = await browser.post(action, typed)
@@ -152,19 +152,19 @@ def test_many_scopes_are_edited_in_a_text_area(tmp_path: Path) -> None:
 def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        place = await declared(browser)
-        made = await do(browser, f"{place}/secret", others_live="")
-        found = re.search(r'<code id="client-secret">(vk_cs_[^<]+)<', made.body)
-        assert found is not None
-        shown = (await page(browser, place)).body
-        assert found[1] not in shown
-        await do(browser, f"{place}/secret", others_live="86400")
-        third = await do(browser, f"{place}/secret", others_live="86400")
+        api_path = await declared(browser)
+        made = await do(browser, f"{api_path}/secret", others_live="")
+        match = re.search(r'<code id="client-secret">(vk_cs_[^<]+)<', made.body)
+        assert match is not None
+        shown = (await page(browser, api_path)).body
+        assert match[1] not in shown
+        await do(browser, f"{api_path}/secret", others_live="86400")
+        third = await do(browser, f"{api_path}/secret", others_live="86400")
         assert third.status == 400
         end = re.search(r'href="(/admin/apis/[^"]+/end-secret\?[^"]+)"', shown)
         assert end is not None
         answer = await do(browser, end[1])
-        assert answer.location == f"{place}?done=end-secret"
+        assert answer.location == f"{api_path}?done=end-secret"
         assert (await browser.get(end[1])).status == 404
 
     run(tmp_path, story)
@@ -173,23 +173,23 @@ def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
 def test_confirmation_says_what_ends(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
-        place = await declared(browser)
-        api_id = place.rpartition("/")[2]
+        api_path = await declared(browser)
+        api_id = api_path.rpartition("/")[2]
         await it.client("web")
         await it.tokens("web")
         grant = (await it.read(lambda tx: tx.db.row("SELECT id FROM grants"))) or ("",)
         await it.write(lambda tx: tx.apis.grant(grant[0], [(api_id, 0)]))
-        asked = " ".join((await page(browser, f"{place}/disable")).body.split())
-        assert "1 app loses access." in asked
-        assert "1 authorization ends" in asked
-        await do(browser, f"{place}/disable")
-        shown = await page(browser, place)
+        question = " ".join((await page(browser, f"{api_path}/disable")).body.split())
+        assert "1 app loses access." in question
+        assert "1 authorization ends" in question
+        await do(browser, f"{api_path}/disable")
+        shown = await page(browser, api_path)
         assert "Disabled" in shown.body
-        assert f"{place}/enable" in shown.body
-        await do(browser, f"{place}/enable")
-        answer = await do(browser, f"{place}/delete")
+        assert f"{api_path}/enable" in shown.body
+        await do(browser, f"{api_path}/enable")
+        answer = await do(browser, f"{api_path}/delete")
         assert answer.location == "/admin/apis?deleted=1"
-        assert (await browser.get(place)).status == 404
+        assert (await browser.get(api_path)).status == 404
         for name in ("api.disabled", "api.enabled", "api.removed"):
             assert name in await it.events()
 
@@ -199,17 +199,17 @@ def test_confirmation_says_what_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.SUPPORT])
 def test_reader_sees_api_and_may_change_nothing(tmp_path: Path, role: Role) -> None:
     async def story(it: Harness) -> None:
-        place = await declared(await administrator(it))
+        api_path = await declared(await administrator(it))
         browser = await administrator(it, role)
-        shown = (await page(browser, place)).body
+        shown = (await page(browser, api_path)).body
         assert "Actions" not in shown
-        assert f"{place}/edit" not in shown
+        assert f"{api_path}/edit" not in shown
         for path in (
             "/admin/apis/new",
-            f"{place}/edit",
-            f"{place}/secret",
-            f"{place}/disable",
-            f"{place}/delete",
+            f"{api_path}/edit",
+            f"{api_path}/secret",
+            f"{api_path}/disable",
+            f"{api_path}/delete",
         ):
             assert (await browser.get(path)).status == 404, path
         for path in ("ap_none", "%00", "%ff", "x" * 101, "ap_none/edit", "ap_none/disable"):

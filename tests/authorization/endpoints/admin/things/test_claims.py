@@ -19,9 +19,9 @@ TEXT = '{"type": "string", "maxLength": 40}'
 
 def content(answer: Answer, slug: str) -> dict[str, object]:
     """The content of a token in the preview."""
-    found = re.search(f'<code id="{slug}">(.*?)</code>', answer.body, re.DOTALL)
-    assert found is not None, slug
-    shown: dict[str, object] = json.loads(unescape(found[1]))
+    match = re.search(f'<code id="{slug}">(.*?)</code>', answer.body, re.DOTALL)
+    assert match is not None, slug
+    shown: dict[str, object] = json.loads(unescape(match[1]))
     return shown
 
 
@@ -102,7 +102,7 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/attributes/new", name="a1", label="First", schema=TEXT)
-        for fields, said in (
+        for fields, message in (
             (
                 {"name": "a1", "label": "Second"},
                 "Must be another one: this one is taken or cannot be used.",
@@ -128,14 +128,14 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
             ),
         ):
             answer = await do(browser, "/admin/attributes/new", **fields)
-            assert (answer.status, said in answer.body) == (400, True), (fields, answer.body)
-        for name, source, places, said in (
+            assert (answer.status, message in answer.body) == (400, True), (fields, answer.body)
+        for name, source, places, message in (
             ("sub", "groups", ["id_token"], "<bdi>sub</bdi> is a standard claim"),
             ("c", "constant:", ["id_token"], "enter its text if it needs one"),
             ("c", "groups", [], "Must not be empty."),
         ):
             answer = await do(browser, "/admin/claims/new", name=name, **claim(source, *places))
-            assert (answer.status, said in answer.body) == (400, True), (name, answer.body)
+            assert (answer.status, message in answer.body) == (400, True), (name, answer.body)
         wrong = claim("groups", "id_token")
         answer = await do(browser, "/admin/claims/new", name="c", clients="x", **wrong)
         assert (answer.status, "Must be the name or client ID of an app." in answer.body) == (
@@ -143,7 +143,7 @@ def test_invalid_declarations_are_explained_and_change_nothing(tmp_path: Path) -
             True,
         )
         attributes = await it.read(lambda tx: tx.attributes())
-        assert [each.label for each in attributes] == ["First"]
+        assert [attribute.label for attribute in attributes] == ["First"]
         assert not await it.read(lambda tx: tx.claims())
         for path in ("none/edit", "none/delete", "a1/nonsense", "%00/edit", "%ff/delete"):
             assert (await browser.get(f"/admin/attributes/{path}")).status == 404, path
@@ -160,7 +160,7 @@ def test_stale_form_is_not_saved(tmp_path: Path) -> None:
         stale = await browser.submit(old, "do", label="Third")
         assert (stale.status, "changed while you edited it" in stale.body) == (400, True)
         declared = await it.read(lambda tx: tx.attributes())
-        assert [each.label for each in declared] == ["Second"]
+        assert [attribute.label for attribute in declared] == ["Second"]
         assert (await browser.submit(stale, "do", label="Third")).status == 303
 
     run(tmp_path, story)
@@ -198,20 +198,20 @@ def test_scim_credential_is_created_rotated_and_revoked(tmp_path: Path) -> None:
         assert "Okta" in listed.body
         assert token[1] not in listed.body
         (credential,) = await it.read(lambda tx: ScimCredentials.of(tx).usable(5))
-        place = f"/admin/scim/{credential.id}"
-        assert place in listed.body
-        shown = (await page(browser, place)).body
+        path = f"/admin/scim/{credential.id}"
+        assert path in listed.body
+        shown = (await page(browser, path)).body
         assert "/scim/v2" in shown
         assert "Never used" in shown
-        assert all(f'href="{place}/{act}"' in shown for act in ("rotate", "end"))
+        assert all(f'href="{path}/{act}"' in shown for act in ("rotate", "end"))
         assert token[1] not in shown
-        rotated = await do(browser, f"{place}/rotate", previous_lives="0")
+        rotated = await do(browser, f"{path}/rotate", previous_lives="0")
         fresh = re.search(r'<code id="token">([^<]+)</code>', rotated.body)
         assert fresh is not None
         assert fresh[1] != token[1]
-        assert (await do(browser, f"{place}/end")).location == "/admin/scim?done=end"
+        assert (await do(browser, f"{path}/end")).location == "/admin/scim?done=end"
         assert not await it.read(lambda tx: ScimCredentials.of(tx).usable(5))
-        for gone in (place, f"{place}/end"):
+        for gone in (path, f"{path}/end"):
             assert (await browser.get(gone)).status == 404
         assert (await do(browser, "/admin/scim/new", name="")).status == 400
 
@@ -229,7 +229,7 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
         assert user.attributes.values == {"level": 3, "tags": ["a"]}
-        for level, tags, said in (
+        for level, tags, message in (
             ("many", "", "Must be a whole number."),
             ("", "[1", "valid JSON"),
             ("", '"x"', "Must be a list."),
@@ -238,7 +238,11 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
             ("", r'["\ud800"]', "Remove U+0000 and lone surrogates"),
         ):
             answer = await do(browser, form, attribute_level=level, attribute_tags=tags)
-            assert (answer.status, said in answer.body) == (400, True), (level, tags, answer.body)
+            assert (answer.status, message in answer.body) == (400, True), (
+                level,
+                tags,
+                answer.body,
+            )
         await do(browser, form, attribute_level="", attribute_tags='["b"]')
         user = await it.read(lambda tx: tx.users.find(ADA))
         assert user is not None
@@ -256,9 +260,9 @@ def test_declarations_are_found_and_have_any_name(tmp_path: Path) -> None:
             assert f'<bdi class="long">{name}</bdi>' in shown.body, shown.body
             assert "Groups of the user" in shown.body
             assert f'{made.location.partition("?")[0]}/delete"' in shown.body
-        found = (await browser.get("/admin/claims", q="TIER")).body
-        assert "https://x.example/tier" in found
-        assert "department" not in found.split("<table")[1]
+        body = (await browser.get("/admin/claims", q="TIER")).body
+        assert "https://x.example/tier" in body
+        assert "department" not in body.split("<table")[1]
         assert "No claim found" in (await browser.get("/admin/claims", q="none")).body
 
     run(tmp_path, story)

@@ -23,21 +23,21 @@ EDIT = f"{APP}/edit"
 
 
 async def web(it: Harness) -> Client:
-    found = await it.read(lambda tx: tx.clients.find("web"))
-    assert found is not None
-    return found
+    client = await it.read(lambda tx: tx.clients.find("web"))
+    assert client is not None
+    return client
 
 
 def test_form_has_every_field_of_administrators() -> None:
-    assert set(APP_WORDS) == {each.name for each in fields_of(Editor.ADMINISTRATOR)}
+    assert set(APP_WORDS) == {field.name for field in fields_of(Editor.ADMINISTRATOR)}
     assert all(label and label != name for name, (label, _) in APP_WORDS.items())
 
 
 def test_choices_are_in_words() -> None:
     fields = {it.name: it for it in input_fields(ClientChange, APP_WORDS, {})}
     raw = {name: {value for value, _ in it.choices} for name, it in fields.items() if it.choices}
-    said = {name: {str(value) for value, _ in it} for name, it in APP_CHOICES.items()}
-    assert raw == said
+    worded_values = {name: {str(value) for value, _ in it} for name, it in APP_CHOICES.items()}
+    assert raw == worded_values
     assert all(text != value for it in APP_CHOICES.values() for value, text in it)
 
 
@@ -45,9 +45,9 @@ def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)
-        asked = await page(browser, EDIT)
-        assert knows(asked, "Confidential: it runs on a server and keeps a secret")
-        assert knows(asked, "Client credentials")
+        form_page = await page(browser, EDIT)
+        assert knows(form_page, "Confidential: it runs on a server and keeps a secret")
+        assert knows(form_page, "Client credentials")
         saved = await do(
             browser, EDIT, id_token_claims="requested", access_token_format="reference"
         )
@@ -61,14 +61,14 @@ def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
 
 def sections(answer: Answer) -> dict[str, tuple[bool, str]]:
     """Return whether each section of the form is open, and what its header says of its fields."""
-    found: dict[str, tuple[bool, str]] = {}
+    summaries: dict[str, tuple[bool, str]] = {}
     for attributes, content in findall(
         r'<details class="settings"([^>]*)>\s*<summary>(.*?)</summary>', answer.body, DOTALL
     ):
-        title, _, said = content.partition("</strong>")
-        title, said = (unescape(sub("<[^>]*>", "", it)) for it in (title, said))
-        found[title.strip()] = "open" in attributes.split(), " ".join(said.split())
-    return found
+        title, _, summary = content.partition("</strong>")
+        title, summary = (unescape(sub("<[^>]*>", "", it)) for it in (title, summary))
+        summaries[title.strip()] = "open" in attributes.split(), " ".join(summary.split())
+    return summaries
 
 
 def test_closed_sections_say_what_they_hold(tmp_path: Path, database_url: str) -> None:
@@ -114,9 +114,9 @@ def test_sections_with_faults_or_changes_are_open_after_a_refusal(
         assert opened == ["Sign-in and addresses", "Logo and links"]
         assert 'value="https://a.example/p"' in refused.body
         # A conflict without a fault shows what was typed as well.
-        asked = await page(browser, EDIT)
-        assert (await browser.submit(asked, "do", description="first")).status == 303
-        stale = await browser.submit(asked, "do", tos_uri="https://a.example/t")
+        form_page = await page(browser, EDIT)
+        assert (await browser.submit(form_page, "do", description="first")).status == 303
+        stale = await browser.submit(form_page, "do", tos_uri="https://a.example/t")
         assert knows(stale, "It was changed while you edited it.")
         opened = [title for title, (is_open, _) in sections(stale).items() if is_open]
         assert opened == ["Logo and links"]
@@ -227,15 +227,15 @@ def test_of_two_administrators_who_edit_the_second_is_told(
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)
-        asked = await page(browser, EDIT)
+        form_page = await page(browser, EDIT)
         answers = await asyncio.gather(
-            *(browser.submit(asked, "do", description=f"text {n}") for n in range(64))
+            *(browser.submit(form_page, "do", description=f"text {n}") for n in range(64))
         )
-        saved = [each for each in answers if each.status == 303]
+        saved = [answer for answer in answers if answer.status == 303]
         assert len(saved) == 1
-        assert {each.status for each in answers} <= {303, 400, 503}
-        told = next(each for each in answers if each.status == 400)
-        assert knows(told, "It was changed while you edited it.")
+        assert {answer.status for answer in answers} <= {303, 400, 503}
+        conflict = next(answer for answer in answers if answer.status == 400)
+        assert knows(conflict, "It was changed while you edited it.")
 
     run(tmp_path, story, database_url)
 
@@ -251,7 +251,7 @@ def test_owners_are_added_and_removed(tmp_path: Path, database_url: str) -> None
         assert added.location == f"{APP}?done=owner"
 
         def team(tx: Transaction) -> list[int]:
-            return [each.uid for each in tx.members.team("web")]
+            return [member.uid for member in tx.members.team("web")]
 
         assert await it.read(team) == [ADA]
         removed = await do(browser, f"{APP}/remove-owner?uid={ADA}")
@@ -267,11 +267,11 @@ def test_support_edits_no_app(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)
-        asked, shown = await page(browser, EDIT), await page(browser, APP)
+        form_page, shown = await page(browser, EDIT), await page(browser, APP)
         assert (await browser.post(EDIT, {"name": "x", "csrf": "x"})).status == 403
         now = it.clock.now
         await it.write(lambda tx: tx.user_directory.set_role(ADA, Role.SUPPORT, now))
-        assert (await browser.submit(asked, "do", name="x")).status == 404
+        assert (await browser.submit(form_page, "do", name="x")).status == 404
         assert (await browser.submit(shown, "add", person="ada")).status == 404
         assert "/edit" not in (await page(browser, APP)).body
         assert (await browser.get("/admin/clients/resource-server/edit")).status == 404

@@ -66,8 +66,8 @@ def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_pa
         nameless = await browser.submit(form, "do", name="", redirect_uris="x")
         assert nameless.status == 400
         assert nameless.body.count('aria-invalid="true"') == 1
-        asked = {"name": "Books", "redirect_uris": uri}
-        made = await browser.submit(form, "do", **asked)
+        fields = {"name": "Books", "redirect_uris": uri}
+        made = await browser.submit(form, "do", **fields)
         shown = {
             name: unescape(text)
             for name, text in re.findall(r'<code id="([^"]+)">(.*?)</code>', made.body, re.DOTALL)
@@ -78,12 +78,12 @@ def test_app_is_registered_with_a_preset_and_its_configuration_shown_once(tmp_pa
         client = await it.read(lambda tx: tx.clients.find(client_id))
         assert client is not None
         assert (client.name, client.redirect_uris) == ("Books", (uri,))
-        again = await browser.submit(form, "do", **asked)
+        again = await browser.submit(form, "do", **fields)
         assert again.location == f"/admin/clients/{client_id}"
         assert secret not in (await page(browser, again.location)).body
         assert (await browser.submit(form, "do", client_id="app_mine")).location == new
         events = await it.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        (by,) = {each.done_by for each in events if each.client_id == client_id}
+        (by,) = {event.done_by for event in events if event.client_id == client_id}
         assert by == by_user(ADA)
 
     run(tmp_path, story)
@@ -99,8 +99,8 @@ def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_
             form = await page(browser, f"/admin/clients/new?kind={kind}")
             made = await browser.submit(form, "do", name=kind, **fields)
             assert made.status == 200, made.body
-            found = await page(browser, f"/admin/clients?q={kind}")
-            client_id = found.body.partition("/admin/clients/app_")[2].partition('"')[0]
+            list_page = await page(browser, f"/admin/clients?q={kind}")
+            client_id = list_page.body.partition("/admin/clients/app_")[2].partition('"')[0]
             assert await grants_of(it, f"app_{client_id}") == grants
 
     run(tmp_path, story)
@@ -115,12 +115,12 @@ def test_an_app_is_verified_and_people_read_it(tmp_path: Path) -> None:
         shown = await page(browser, answer.location)
         assert "The app is verified." in shown.body
         challenge = {"code_challenge": "E" * 43, "code_challenge_method": "S256"}
-        asked = {"client_id": "printer", "scope": "notes:read", **challenge}
-        assert ">Verified by" in (await browser.ask(**asked)).body
+        parameters = {"client_id": "printer", "scope": "notes:read", **challenge}
+        assert ">Verified by" in (await browser.ask(**parameters)).body
         await do(browser, "/admin/clients/printer/unverify")
-        assert ">Not verified by" in (await browser.ask(**asked)).body
+        assert ">Not verified by" in (await browser.ask(**parameters)).body
         records = await it.event_records()
-        by = {each.name: each.done_by for each in records}
+        by = {record.name: record.done_by for record in records}
         assert by["client.verified"] == by["client_verification.ended"] == "user 1001"
 
     run(tmp_path, story)
@@ -148,25 +148,27 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
 
 
 def test_place_of_an_app_whose_id_is_a_url_is_escaped() -> None:
-    found = IMPLICIT.finding(client="https://app.example/id?a=1%")
-    assert found.console == "/admin/clients/https%3A%2F%2Fapp.example%2Fid%3Fa%3D1%25"
+    finding = IMPLICIT.finding(client="https://app.example/id?a=1%")
+    assert finding.console == "/admin/clients/https%3A%2F%2Fapp.example%2Fid%3Fa%3D1%25"
 
 
 def test_legacy_grants_say_what_they_cost(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)
-        asked = await page(browser, "/admin/clients/viewer/allow-implicit")
-        assert "in a page&#39;s URL" in asked.body
-        await browser.submit(asked, "do")
+        question = await page(browser, "/admin/clients/viewer/allow-implicit")
+        assert "in a page&#39;s URL" in question.body
+        await browser.submit(question, "do")
         await do(browser, "/admin/clients/viewer/allow-password")
         client = await it.read(lambda tx: tx.clients.find("viewer"))
         assert client is not None
         assert {"implicit", "password"} <= client.grant_types
-        told = [each.data for each in await it.event_records() if each.name == "client.changed"]
+        changes = [
+            record.data for record in await it.event_records() if record.name == "client.changed"
+        ]
         before = '"before":["authorization_code refresh_token"]'
         after = '"after":["authorization_code implicit refresh_token"]'
-        assert any(before in data and after in data for data in told)
+        assert any(before in data and after in data for data in changes)
         await do(browser, "/admin/clients/viewer/end-implicit")
         await it.client("modern", profile="modern")
         refused = await do(browser, "/admin/clients/modern/allow-implicit")
@@ -181,9 +183,9 @@ def test_disabling_or_deleting_says_how_many_users_lose_access(tmp_path: Path) -
         await it.client("printer")
         tokens = await it.tokens("printer")
         browser = await administrator(it)
-        asked = await page(browser, "/admin/clients/printer/disable")
-        assert "1 user loses access to the app." in " ".join(asked.body.split())
-        await browser.submit(asked, "do")
+        question = await page(browser, "/admin/clients/printer/disable")
+        assert "1 user loses access to the app." in " ".join(question.body.split())
+        await browser.submit(question, "do")
         assert (await it.introspect(tokens.text("access_token")))["active"] is False
         await do(browser, "/admin/clients/printer/enable")
         answer = await do(browser, "/admin/clients/printer/delete")

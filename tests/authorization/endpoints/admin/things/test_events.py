@@ -65,7 +65,7 @@ async def _copy(browser: Browser, format: str, query: str = "") -> tuple[dict[st
     assert messages[0]["status"] == 200, messages
     pairs = messages[0]["headers"]
     assert isinstance(pairs, list)
-    pieces = [each.get("body", b"") for each in messages[1:]]
+    pieces = [message.get("body", b"") for message in messages[1:]]
     text = b"".join(piece for piece in pieces if isinstance(piece, bytes)).decode()
     return {k.decode(): v.decode() for k, v in pairs}, text
 
@@ -208,7 +208,7 @@ def test_changes_from_or_to_nothing_have_sentences_of_their_own(tmp_path: Path) 
 
         browser = await administrator(it)
         await it.write(happen)
-        told = text_of(await page(browser, "/admin/events"))
+        text = text_of(await page(browser, "/admin/events"))
         for sentence in (
             "ada was assigned the role owner.",
             "The role of ada was changed from owner to support.",
@@ -217,7 +217,7 @@ def test_changes_from_or_to_nothing_have_sentences_of_their_own(tmp_path: Path) 
             "The setting mail.host was changed from owner to support.",
             "The setting mail.host was cleared; it was support.",
         ):
-            assert sentence in told, sentence
+            assert sentence in text, sentence
 
     run(tmp_path, story)
 
@@ -267,7 +267,7 @@ def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
         while address := shown.beside("next"):
             shown = await page(browser, address)
             pages.append(re.findall(r'<li [^>]*id="(ev_[^"]+)"', shown.body))
-        assert len({each for one in pages for each in one}) == 131
+        assert len({event_id for one in pages for event_id in one}) == 131
         assert len(pages) == 6
         assert "Total: 131" in shown.body
         while address := shown.beside("prev"):
@@ -307,10 +307,10 @@ def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
         assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
         headers, text = await _copy(browser, "ndjson", "?name=client.registered")
         lines = [json.loads(line) for line in text.splitlines()]
-        assert {each["name"] for each in lines} == {"client.registered"}
-        assert evil in {each["client_id"] for each in lines}
-        told = [e for e in await it.event_records() if e.name == "events.exported"]
-        assert [each.done_by for each in told] == ["user 1001"] * 2
+        assert {line["name"] for line in lines} == {"client.registered"}
+        assert evil in {line["client_id"] for line in lines}
+        exports = [e for e in await it.event_records() if e.name == "events.exported"]
+        assert [event.done_by for event in exports] == ["user 1001"] * 2
 
     run(tmp_path, story)
 
@@ -328,7 +328,7 @@ def test_a_copy_of_a_long_log_is_whole(tmp_path: Path) -> None:
         await _add(it, 1_201)
         _, text = await _copy(browser, "ndjson", "?name=client.registered")
         ids = [json.loads(line)["client_id"] for line in text.splitlines()]
-        assert len({each for each in ids if each.startswith("app")}) == 1_201
+        assert len({client_id for client_id in ids if client_id.startswith("app")}) == 1_201
         assert len(ids) == len(set(ids))
 
     run(tmp_path, story)

@@ -30,22 +30,22 @@ def test_group_gets_access_to_app_from_either_page_and_loses_it(tmp_path: Path) 
             await do(browser, "/admin/groups/new", name=name)
         app = await page(browser, "/admin/clients/web")
         assert "All users can sign in to the app." in app.body
-        given = await browser.submit(app, "give", group="staff")
-        assert given.location == "/admin/clients/web?done=group"
+        answer = await browser.submit(app, "give", group="staff")
+        assert answer.location == "/admin/clients/web?done=group"
         group = await page(browser, "/admin/groups/crew")
-        given = await browser.submit(group, "give", client="web")
-        assert given.location == "/admin/groups/crew?done=app"
+        answer = await browser.submit(group, "give", client="web")
+        assert answer.location == "/admin/groups/crew?done=app"
         assert await _required(it, "web") == ("staff", "crew")
         again = await browser.submit(group, "give", client="web")
         assert again.location == "/admin/groups/crew?done=app"
         assert await _required(it, "web") == ("staff", "crew")
         assert "/admin/clients/web" in (await page(browser, "/admin/groups/crew")).body
-        for place in ("/admin/clients/web", "/admin/groups/crew"):
-            body = (await page(browser, place)).body
+        for path in ("/admin/clients/web", "/admin/groups/crew"):
+            body = (await page(browser, path)).body
             assert "/admin/clients/web/remove-group?group=crew" in body
-        asked = await page(browser, "/admin/clients/web/remove-group?group=crew")
-        assert "If it is the last group, all users can sign in." in asked.body
-        removed = await browser.submit(asked, "do")
+        question = await page(browser, "/admin/clients/web/remove-group?group=crew")
+        assert "If it is the last group, all users can sign in." in question.body
+        removed = await browser.submit(question, "do")
         assert removed.location == "/admin/clients/web?done=remove-group"
         assert await _required(it, "web") == ("staff",)
 
@@ -106,14 +106,14 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         member = await page(browser, "/admin/groups/engineering")
         assert "/admin/users/1001" in member.body
         assert "/admin/groups/engineering" in (await page(browser, "/admin/users/1001")).body
-        asked = " ".join((await page(browser, "/admin/groups/staff/delete")).body.split())
-        assert "1 app requires the group." in asked
-        assert "1 API requires the group." in asked
+        question = " ".join((await page(browser, "/admin/groups/staff/delete")).body.split())
+        assert "1 app requires the group." in question
+        assert "1 API requires the group." in question
         full = await do(browser, "/admin/groups/staff/delete")
         assert full.status == 400
         assert "This group contains groups; delete them first" in full.body
-        asked = " ".join((await page(browser, "/admin/groups/engineering/delete")).body.split())
-        assert "1 user loses the group." in asked
+        question = " ".join((await page(browser, "/admin/groups/engineering/delete")).body.split())
+        assert "1 user loses the group." in question
         left = await do(browser, "/admin/groups/engineering/remove?uid=1001")
         assert left.location == "/admin/groups/engineering?done=remove"
         assert not await it.read(lambda tx: tx.groups.names_of(ADA))
@@ -133,13 +133,13 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
         for name in ("staff", "board"):
             await do(browser, "/admin/groups/new", name=name)
         form = await page(browser, "/admin/groups/staff/edit")
-        for fields, said in (
+        for fields, message in (
             ({"name": "board"}, "this one is taken"),
             ({"name": "a b"}, "missing or invalid"),
             ({"parent": "staff"}, "Choose another group: a group cannot contain itself."),
         ):
             answer = await do(browser, "/admin/groups/staff/edit", **fields)
-            assert (answer.status, said in answer.body) == (400, True), said
+            assert (answer.status, message in answer.body) == (400, True), message
         saved = await do(browser, "/admin/groups/staff/edit", name="crew", parent="board")
         assert saved.location == "/admin/groups/crew?done=edit"
         shown = (await page(browser, saved.location)).body
@@ -164,10 +164,10 @@ def test_groups_are_searched_and_sorted(tmp_path: Path, database_url: str) -> No
             await it.write(partial(_create, group))
         await do(browser, "/admin/groups/new", name="staff", description="Everyone here")
         for part in ("taf", "TAF", "one+h"):
-            found = (await page(browser, f"/admin/groups?q={part}")).body
-            assert "/admin/groups/staff" in found
-            assert "Total: 1" in found
-            assert "/admin/groups/g00" not in found
+            body = (await page(browser, f"/admin/groups?q={part}")).body
+            assert "/admin/groups/staff" in body
+            assert "Total: 1" in body
+            assert "/admin/groups/g00" not in body
         first = (await page(browser, "/admin/groups?q=g")).body
         assert "/admin/groups/g49" in first
         assert "/admin/groups/g50" not in first
@@ -222,13 +222,13 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await do(browser, "/admin/groups/new", name="staff")
-        for fields, said in (
+        for fields, message in (
             ({"name": "staff"}, "this one is taken"),
             ({"name": "a b"}, "missing or invalid"),
             ({"name": "new", "parent": "nowhere"}, "an existing group"),
         ):
             answer = await do(browser, "/admin/groups/new", **fields)
-            assert (answer.status, said in answer.body) == (400, True), said
+            assert (answer.status, message in answer.body) == (400, True), message
         staff = await page(browser, "/admin/groups/staff")
         for person in ("nobody", "x" * 201, "", "\x00"):
             unknown = await browser.submit(staff, "add", person=person)

@@ -12,30 +12,32 @@ from valetkey.authorization.site.admin.confirm import Confirmed
 from valetkey.authorization.webhooks.storage import Webhooks
 from valetkey.web.body import Form
 
-BUTTONS = [(each, button) for each in OPERATIONS for button in each.buttons]
+BUTTONS = [(operation, button) for operation in OPERATIONS for button in operation.buttons]
 
 
 def test_buttons_whose_text_says_so_are_irreversible_and_look_destructive() -> None:
-    said = {
+    slugs = {
         button.slug
         for _, button in BUTTONS
         if "cannot be undone" in " ".join((button.text, *button.consequences))
     }
     flagged = {button.slug for _, button in BUTTONS if button.irreversible}
-    assert said == flagged
+    assert slugs == flagged
     assert len(flagged) > 1
     assert all(button.danger for _, button in BUTTONS if button.irreversible)
 
 
-@pytest.mark.parametrize(("operation", "button"), BUTTONS, ids=[each.id for each, _ in BUTTONS])
+@pytest.mark.parametrize(
+    ("operation", "button"), BUTTONS, ids=[operation.id for operation, _ in BUTTONS]
+)
 def test_only_irreversible_operations_need_the_name_to_be_typed(
     operation: Operation, button: Button
 ) -> None:
-    confirmed, asked = Confirmed(operation, button), {"confirms": "Notes"}
+    confirmed, fields = Confirmed(operation, button), {"confirms": "Notes"}
     for typed in ({}, {"confirmation": ""}, {"confirmation": "notes"}):
-        assert confirmed.is_unconfirmed(Form({**asked, **typed})) is button.irreversible
+        assert confirmed.is_unconfirmed(Form({**fields, **typed})) is button.irreversible
     assert confirmed.is_unconfirmed(Form({})) is button.irreversible
-    assert not confirmed.is_unconfirmed(Form({**asked, "confirmation": " Notes "}))
+    assert not confirmed.is_unconfirmed(Form({**fields, "confirmation": " Notes "}))
 
 
 def test_key_token_and_webhook_end_only_when_their_name_is_typed(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def _states(section: str) -> Mapping[str, str]:
     """The badge of each part by its name, "" for none."""
     parts = re.findall(r"<strong>(.+?)</strong>(.*?)</li>", section, re.DOTALL)
     badges = {name: re.findall(r"class=\"badge \w+\">(.+?)<", part) for name, part in parts}
-    return {name: found[0] if found else "" for name, found in badges.items()}
+    return {name: texts[0] if texts else "" for name, texts in badges.items()}
 
 
 def test_button_does_what_it_is_named_for_and_only_for_roles_that_may(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_every_button_leads_to_a_page_that_its_permission_opens(tmp_path: Path) 
         button.slug: operation.permission
         for operation in OPERATIONS
         for button in operation.buttons
-        if button.slug in {each.remedy.slug for each in CONDITIONS if each.remedy}
+        if button.slug in {condition.remedy.slug for condition in CONDITIONS if condition.remedy}
         and not operation.path.startswith("/apis")
     }
 
@@ -82,9 +82,9 @@ def test_every_button_leads_to_a_page_that_its_permission_opens(tmp_path: Path) 
                 continue
             assert remedy.permission == permissions.get(remedy.slug, remedy.permission)
             url = console % {"client": quote("viewer", safe="")}
-            wanted = f"{url}/{remedy.slug}" if remedy.slug else url
+            remedy_url = f"{url}/{remedy.slug}" if remedy.slug else url
             if remedy.slug != "end-password":
-                assert (await page(browser, wanted)).status == 200
+                assert (await page(browser, remedy_url)).status == 200
 
     run(tmp_path, story)
 
@@ -125,7 +125,7 @@ def test_one_period_is_that_of_all_charts(tmp_path: Path) -> None:
             (current,) = re.findall(r'days=\d+"\s+aria-current="page">([^<]+)<', body)
             assert current.strip() == chosen
             charts = re.findall(r'data-points="([^"]+)"', body)
-            assert {len(each.split("\n")) for each in charts} <= {points}
+            assert {len(chart.split("\n")) for chart in charts} <= {points}
             # Every chart that is empty says so, in place of an axis.
             assert body.count("Nothing happened in this period.") == 7 - len(charts)
 
@@ -142,8 +142,8 @@ def test_last_day_is_counted_by_hour(tmp_path: Path, database_url: str, passed: 
             tx.events.add(SessionStarted(ADA, "se", ("pwd",)), at)
             tx.events.add(SessionStarted(ADA, "se", ("pwd",)), Instant(at - hours(1)))
             tx.events.add(SignInFailed(None, "page"), at)
-            said = ("client_credentials", "x", "https://a.x")
-            tx.events.add(AccessTokenIssued("web1", None, None, "t", *said), at)
+            token_details = ("client_credentials", "x", "https://a.x")
+            tx.events.add(AccessTokenIssued("web1", None, None, "t", *token_details), at)
             queue = ClientDecisionQueue(SYSTEM.random)
             no = Refusal(ErrorCode.INVALID_GRANT, "no", "test.check")
             queue.enqueue(no, endpoint="/oauth/token", at=at, client_id="web1")
@@ -154,14 +154,14 @@ def test_last_day_is_counted_by_hour(tmp_path: Path, database_url: str, passed: 
         while await it.write(lambda tx: roll_up(tx, Instant(at + LAG + 1))):
             pass
         now = Instant(at + hours(passed))
-        found = await it.read(lambda tx: activity(tx, CommandLine(), now, 1))
-        place = 23 - passed
-        assert len(found.labels) == 24
-        assert found.labels[place] == f"{at // 3_600 % 24:02}:00"
-        for numbers in (found.sign_ins, found.failed_sign_ins, found.tokens, found.errors):
-            assert numbers[place] == 1
-        assert sum(found.sign_ins) == (2 if place else 1)
-        assert (found.responses[place].answers, found.responses[place].failures) == (4, 1)
+        day = await it.read(lambda tx: activity(tx, CommandLine(), now, 1))
+        position = 23 - passed
+        assert len(day.labels) == 24
+        assert day.labels[position] == f"{at // 3_600 % 24:02}:00"
+        for numbers in (day.sign_ins, day.failed_sign_ins, day.tokens, day.errors):
+            assert numbers[position] == 1
+        assert sum(day.sign_ins) == (2 if position else 1)
+        assert (day.responses[position].answers, day.responses[position].failures) == (4, 1)
         # The week has the same numbers, by day.
         week = await it.read(lambda tx: activity(tx, CommandLine(), Instant(at + days(1)), 7))
         assert [len(week.labels), sum(week.sign_ins), sum(week.tokens)] == [7, 2, 1]

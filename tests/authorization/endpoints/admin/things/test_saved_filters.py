@@ -9,8 +9,8 @@ from valetkey.authorization.model.user import Role, Uid
 from valetkey.authorization.storage.search import MOST, SavedFilters
 
 
-async def _post(browser: Browser, csrf: str, **said: str) -> Answer:
-    return await browser.post("/admin/filters", {"csrf": csrf, **said})
+async def _post(browser: Browser, csrf: str, **fields: str) -> Answer:
+    return await browser.post("/admin/filters", {"csrf": csrf, **fields})
 
 
 def test_filters_are_saved_replaced_and_deleted_for_one_user_and_list(
@@ -21,9 +21,9 @@ def test_filters_are_saved_replaced_and_deleted_for_one_user_and_list(
         shown = await page(browser, "/admin/events?name=session.started&person=ada&other=x")
         csrf = shown.form("save")[1]["csrf"][0]
         saved = await browser.submit(shown, "save", name="Sign-ins of <Ada>", do="save")
-        place = "/admin/events?person=ada&name=session.started"
-        assert saved.location == place
-        link = f'<a href="{place}"><bdi class="long">Sign-ins of &lt;Ada&gt;</bdi></a>'
+        url = "/admin/events?person=ada&name=session.started"
+        assert saved.location == url
+        link = f'<a href="{url}"><bdi class="long">Sign-ins of &lt;Ada&gt;</bdi></a>'
         shown = await page(browser, "/admin/events")
         assert link in shown.body.replace("&amp;", "&")
         assert 'id="save"' not in shown.body
@@ -46,11 +46,11 @@ def test_number_and_content_of_saved_filters_are_limited(tmp_path: Path) -> None
         browser = await administrator(it)
         shown = await page(browser, "/admin/clients?q=print")
         csrf = shown.form("save")[1]["csrf"][0]
-        said = {"list": "clients", "query": "q=print", "do": "save"}
+        fields = {"list": "clients", "query": "q=print", "do": "save"}
         for number in range(MOST):
-            assert (await _post(browser, csrf, name=f"n{number}", **said)).status == 303
-        assert (await _post(browser, csrf, name="n0", **said)).status == 303
-        assert (await _post(browser, csrf, name="one more", **said)).status == 400
+            assert (await _post(browser, csrf, name=f"n{number}", **fields)).status == 303
+        assert (await _post(browser, csrf, name="n0", **fields)).status == 303
+        assert (await _post(browser, csrf, name="one more", **fields)).status == 400
         assert "Delete one first." in (await page(browser, "/admin/clients?q=print")).body
         for wrong, status in (
             ({"name": ""}, 400),
@@ -61,9 +61,9 @@ def test_number_and_content_of_saved_filters_are_limited(tmp_path: Path) -> None
             ({"name": "n0", "list": "nothing"}, 404),
             ({"name": "n0", "do": "else"}, 404),
         ):
-            assert (await _post(browser, csrf, **{**said, **wrong})).status == status, wrong
+            assert (await _post(browser, csrf, **{**fields, **wrong})).status == status, wrong
         kept = await it.read(lambda tx: SavedFilters(tx.db).of_list(Uid(1001), "clients"))
-        assert {each.query for each in kept} == {"q=print"}
+        assert {saved_filter.query for saved_filter in kept} == {"q=print"}
         assert len(kept) == MOST
 
     run(tmp_path, story)

@@ -169,7 +169,9 @@ def test_an_error_is_found_by_its_reference(tmp_path: Path) -> None:
         browser = await administrator(it)
         reference = await _refusal(it, "web")
         for typed in (reference, reference.lower(), reference.replace("-", " ")):
-            [url] = [each for each in await found(browser, typed) if "/admin/events" in each]
+            [url] = [
+                address for address in await found(browser, typed) if "/admin/events" in address
+            ]
             assert reference in (await page(browser, url)).body
         assert await found(browser, "VK-0000-0000-0000") == []
 

@@ -15,8 +15,8 @@ BOTH = ["one", "two"]
 
 
 async def _disabled(it: Harness) -> list[bool]:
-    found = await it.read(lambda tx: [tx.clients.find(each) for each in BOTH])
-    return [each is None or each.disabled_at is not None for each in found]
+    clients = await it.read(lambda tx: [tx.clients.find(client_id) for client_id in BOTH])
+    return [client is None or client.disabled_at is not None for client in clients]
 
 
 def test_several_apps_are_disabled_enabled_and_deleted(tmp_path: Path, database_url: str) -> None:
@@ -31,13 +31,13 @@ def test_several_apps_are_disabled_enabled_and_deleted(tmp_path: Path, database_
         csrf = token[1]
 
         async def press(slug: str, *clients: str, **typed: str | list[str]) -> str:
-            asked = {"csrf": csrf, "client": list(clients), **typed}
-            return (await browser.post(f"{SELECTED}/{slug}", asked)).body
+            form = {"csrf": csrf, "client": list(clients), **typed}
+            return (await browser.post(f"{SELECTED}/{slug}", form)).body
 
         assert "<script>Two" not in await press("disable", *BOTH)
         assert await _disabled(it) == [False, False]
-        said = await press("disable", *BOTH, "gone", "../x", "resource-server", confirmed="yes")
-        assert "Done for 2 of 2." in said
+        result = await press("disable", *BOTH, "gone", "../x", "resource-server", confirmed="yes")
+        assert "Done for 2 of 2." in result
         assert await _disabled(it) == [True, True]
         await press("enable", *BOTH, confirmed="yes")
         assert await _disabled(it) == [False, False]
@@ -70,12 +70,12 @@ def test_selected_groups_are_deleted_with_those_in_them_first(tmp_path: Path) ->
             await do(browser, f"/admin/groups/new?in={parent}", name=name)
         shown = await page(browser, "/admin/groups")
         csrf = shown.body.partition('name="csrf" value="')[2].partition('"')[0]
-        asked: dict[str, str | list[str]] = {"csrf": csrf}
-        asked["group"] = ["staff", "crew", "full", "gone", "\u00e4"]
-        question = await browser.post("/admin/selected-groups/delete", asked)
+        form: dict[str, str | list[str]] = {"csrf": csrf}
+        form["group"] = ["staff", "crew", "full", "gone", "\u00e4"]
+        question = await browser.post("/admin/selected-groups/delete", form)
         assert knows(question, "Selected: 3")
         typed = {"confirmed": "yes", "confirmation": "2"}
-        wrong = await browser.post("/admin/selected-groups/delete", {**asked, **typed})
+        wrong = await browser.post("/admin/selected-groups/delete", {**form, **typed})
         assert wrong.status == 400
         assert knows(wrong, "Enter the number above.")
         done = await browser.submit(question, "do", confirmation="3")
@@ -83,7 +83,7 @@ def test_selected_groups_are_deleted_with_those_in_them_first(tmp_path: Path) ->
         assert knows(done, "Not done for 1 of 3; the reasons are below.")
         assert "/admin/groups/full" in done.body
         assert "/admin/groups/staff" not in done.body
-        left = await it.read(lambda tx: [each.name for each in tx.groups.list("", 10)])
+        left = await it.read(lambda tx: [group.name for group in tx.groups.list("", 10)])
         assert left == ["full", "rest"]
 
     run(tmp_path, story)
@@ -96,11 +96,11 @@ def test_selected_apis_are_disabled(tmp_path: Path) -> None:
         shown = await page(browser, "/admin/apis")
         assert shown.body.count('name="api"') == len(ids)
         csrf = shown.body.partition('name="csrf" value="')[2].partition('"')[0]
-        asked: dict[str, str | list[str]] = {"csrf": csrf, "api": [*ids[:2], "api_none"]}
-        question = await browser.post("/admin/apis/selected/disable", asked)
+        form: dict[str, str | list[str]] = {"csrf": csrf, "api": [*ids[:2], "api_none"]}
+        question = await browser.post("/admin/apis/selected/disable", form)
         assert knows(await browser.submit(question, "do"), "Done for 2 of 2.")
-        found = await it.read(lambda tx: [tx.apis.find(each) for each in ids])
-        assert [api is None or api.disabled_at is not None for api in found] == [True, True, False]
+        apis = await it.read(lambda tx: [tx.apis.find(api_id) for api_id in ids])
+        assert [api is None or api.disabled_at is not None for api in apis] == [True, True, False]
 
     run(tmp_path, story)
 

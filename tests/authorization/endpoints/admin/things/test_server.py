@@ -49,7 +49,7 @@ def test_keys_are_rotated_and_withdrawn(tmp_path: Path) -> None:
         assert (await browser.get(f"/admin/keys/{old}")).status == 404
         assert (await browser.get("/admin/keys/%C3%A4")).status == 404
         records = await it.read(lambda tx: tx.events.newest(50))
-        by = {each.name: each.done_by for each in records}
+        by = {record.name: record.done_by for record in records}
         assert by["signing_key.withdrawn"] == "user 1001"
 
     run(tmp_path, story)
@@ -94,8 +94,8 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
         assert "No settings found" in none.body
         assert "<script> nothing" not in none.body
         assert "No settings found" in (await browser.get("/admin/settings", show="set")).body
-        wanted = SettingWanted("open")
-        await it.perform(CHANGE_SETTING, {"setting": "registration.mode"}, wanted)
+        setting = SettingWanted("open")
+        await it.perform(CHANGE_SETTING, {"setting": "registration.mode"}, setting)
         changed = (await browser.get("/admin/settings", show="set")).body
         assert "1 changed" in changed
         assert "Any app" in changed
@@ -118,12 +118,12 @@ def test_settings_are_changed_in_words_and_units(tmp_path: Path) -> None:
         ):
             answer = await do(browser, f"/admin/settings/{path}/edit", **typed)
             assert (answer.location or "").endswith(f"#{path}")
-            found = await browser.get("/admin/settings", q=path)
-            assert words in found.body
-            assert 'by <a href="/admin/users/1001"><bdi>ada</bdi></a>' in found.body
+            settings_page = await browser.get("/admin/settings", q=path)
+            assert words in settings_page.body
+            assert 'by <a href="/admin/users/1001"><bdi>ada</bdi></a>' in settings_page.body
             action = f'action="/admin/settings/{path}/reset"'
-            assert action in found.body
-            csrf = found.body.split(action)[1].split('value="')[1].split('"')[0]
+            assert action in settings_page.body
+            csrf = settings_page.body.split(action)[1].split('value="')[1].split('"')[0]
             reset = await browser.post(f"/admin/settings/{path}/reset", {"csrf": csrf})
             assert (reset.location or "").endswith(f"#{path}")
             assert action not in (await browser.get("/admin/settings", q=path)).body
@@ -300,12 +300,12 @@ def test_sensitive_operations_require_recent_authentication(tmp_path: Path) -> N
             "/admin/clients/web/secret",
             "/admin/clients/web/delete",
         ):
-            asked = await browser.get(path)
-            assert asked.location.startswith("/account/confirm"), path
+            answer = await browser.get(path)
+            assert answer.location.startswith("/account/confirm"), path
         late = await browser.submit(form, "do", at_once="true")
         assert late.location.startswith("/account/confirm")
         assert "signing_key.retired" not in [
-            each.name for each in await it.read(lambda tx: tx.events.newest(50))
+            event.name for event in await it.read(lambda tx: tx.events.newest(50))
         ]
 
     run(tmp_path, story)

@@ -40,7 +40,9 @@ def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
         assert (await do(browser, f"{one}/test")).location == f"{one}?done=test"
         for act in ("disable", "enable"):
             assert (await do(browser, f"{one}/{act}")).location == f"{one}?done={act}"
-        event = next(each for each in await it.event_records() if each.name == "webhook.created")
+        event = next(
+            record for record in await it.event_records() if record.name == "webhook.created"
+        )
         attempt = WebhookAttempt(
             "wa_1", one[16:], event.id, event.name, it.clock.now, 1, "500", 9, "s3cret"
         )

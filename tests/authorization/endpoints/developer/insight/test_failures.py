@@ -58,12 +58,12 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(
         await team(it)
         problem = await it.browser().ask(redirect_uri="https://app.example/callback/")
         assert problem.status == 400
-        found = re.search(r'href="(/developer/failures/(VK-[0-9A-Z-]+))"', problem.body)
-        assert found
+        match = re.search(r'href="(/developer/failures/(VK-[0-9A-Z-]+))"', problem.body)
+        assert match
         assert "app.example/callback" not in problem.body
         await written(it)
         owner = await signed_in(it)
-        answer = await owner.follow(await owner.get(found[1]))
+        answer = await owner.follow(await owner.get(match[1]))
         assert answer.status == 200, answer.body
         for words in (
             "redirect_uri.unknown",
@@ -74,10 +74,10 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(
             "Anyone can send such a request with your client ID",
         ):
             assert knows(answer, words), words
-        assert found[2] in (await owner.get(f"{WEB1}/requests")).body
+        assert match[2] in (await owner.get(f"{WEB1}/requests")).body
         stranger = await signed_in(it, "mallory")
-        assert (await stranger.get(found[1])).status == 404
-        assert (await stranger.get(f"/developer/apps/nat1/failures/{found[2]}")).status == 404
+        assert (await stranger.get(match[1])).status == 404
+        assert (await stranger.get(f"/developer/apps/nat1/failures/{match[2]}")).status == 404
 
     run(tmp_path, story, database_url)
 
@@ -188,8 +188,8 @@ def test_xs_01_values_in_failed_requests_are_escaped(tmp_path: Path) -> None:
         )
         await written(it)
         browser = await signed_in(it)
-        for each in (reference, reference2):
-            page = await browser.get(f"{WEB1}/failures/{each}")
+        for failure in (reference, reference2):
+            page = await browser.get(f"{WEB1}/failures/{failure}")
             assert page.status == 200
             assert "<script>alert" not in page.body
             assert "\u202e" not in page.body
@@ -206,7 +206,7 @@ def test_failures_with_a_claimed_client_id_do_not_displace_those_of_the_client()
         queue.enqueue(no, endpoint="/oauth/token", at=NOON)
     mine = Refusal(ErrorCode.INVALID_GRANT, "no", "code.expired")
     queue.enqueue(mine, endpoint="/oauth/token", at=NOON, client_id="web1", proven=True)
-    named = [each for each in queue.waiting if each.client_id == "web1"]
+    named = [decision for decision in queue.waiting if decision.client_id == "web1"]
     assert len(named) == 61
     assert named[-1].check == "code.expired"
     later = Instant(NOON + days(1))

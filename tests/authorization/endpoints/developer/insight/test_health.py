@@ -50,7 +50,9 @@ def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database
         assert client is not None
         assert "implicit" not in client.grant_types
         newest = await it.store.read(lambda tx: tx.events.newest(50))
-        assert [each.done_by for each in newest if each.name == "client.changed"] == ["user 1002"]
+        assert [event.done_by for event in newest if event.name == "client.changed"] == [
+            "user 1002"
+        ]
         # Pressed twice, the fix is applied once.
         assert (await browser.submit(question, "fix")).status == 303
         assert (await it.events()).count("client.changed") == 1

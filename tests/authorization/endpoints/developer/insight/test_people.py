@@ -58,8 +58,8 @@ def test_only_permissions_that_differ_are_listed_with_their_user(tmp_path: Path)
         await team(it)
 
         def connect(tx: Transaction) -> None:
-            for each in range(2):
-                user = _another(2_000 + each)
+            for number in range(2):
+                user = _another(2_000 + number)
                 assert tx.users.register(user)
                 scope = Scope.of("notes:read", "openid")
                 tx.consents.save(Consent(user.uid, "web1", scope, "", it.clock.now))
@@ -100,8 +100,8 @@ def test_pages_of_people_follow_each_other_without_gap(tmp_path: Path, database_
         await team(it)
 
         def connect(tx: Transaction) -> None:
-            for each in range(SHOWN * 2):
-                user = _another(2_000 + each)
+            for number in range(SHOWN * 2):
+                user = _another(2_000 + number)
                 assert tx.users.register(user)
                 consent = Consent(user.uid, "web1", Scope.of("read"), "", it.clock.now)
                 tx.consents.save(consent)
@@ -128,7 +128,7 @@ def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
     async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, openid=replace(WEB.openid, subject_type="pairwise")))
-        uids = [7_770_000 + each for each in range(SHOWN + 1)]
+        uids = [7_770_000 + number for number in range(SHOWN + 1)]
 
         def connect(tx: Transaction) -> None:
             for uid in uids:

@@ -26,7 +26,7 @@ PAGE = f"{WEB1}/quickstart"
 LOCAL = "http://localhost:4000/back"
 # What is not a place: variables of JSX and curl.
 NO_PLACES = {"change", "url_effective"}
-SERVER_STACKS = [name for name, each in STACKS.items() if each.kind is AppKind.SERVER]
+SERVER_STACKS = [name for name, stack in STACKS.items() if stack.kind is AppKind.SERVER]
 
 
 def _code(page: Answer) -> str:
@@ -69,7 +69,7 @@ def test_quickstart_fills_every_placeholder() -> None:
     for name in SERVER_STACKS:
         shown = filled.quickstart(client, name)
         texts = [shown.install, shown.run, *(file.text for file in shown.files)]
-        left = {place for text in texts for place in re.findall(r"\{([a-z_]+)\}", text)}
+        left = {placeholder for text in texts for placeholder in re.findall(r"\{([a-z_]+)\}", text)}
         assert left <= NO_PLACES, name
 
 

@@ -29,9 +29,9 @@ async def signed_in(it: Harness, name: str = "ada") -> Browser:
     return browser
 
 
-async def begun(it: Harness, **said: object) -> Browser:
+async def begun(it: Harness, **fields: object) -> Browser:
     """Ada looks after the app "web", and bob after "other"; both are signed in by password."""
-    await it.client("web", scopes=SCOPES, **said)
+    await it.client("web", scopes=SCOPES, **fields)
     await it.client("other", scopes=SCOPES)
     await it.password(PASSWORD)
     record = UserRecord("bob", "bob@example.com", "Bob")
@@ -51,9 +51,9 @@ async def prepared(browser: Browser, uri: str = f"{ISSUER}{PORTAL_CALLBACK}") ->
     page = await browser.get(TRY)
     assert page.status == 200, page.body
     page = await browser.submit(page, "begin", redirect_uri=uri, scope=list(SCOPES))
-    found = re.search(r'id="authorization-request">([^<]+)<', page.body)
-    assert found, page.body
-    return page, unescape(found[1])
+    match = re.search(r'id="authorization-request">([^<]+)<', page.body)
+    assert match, page.body
+    return page, unescape(match[1])
 
 
 async def caught(browser: Browser, url: str) -> Answer:
@@ -99,9 +99,9 @@ def test_every_step_shows_request_and_response(tmp_path: Path) -> None:
         bearer = re.search(r'id="access-token">([^<]+)<', copied.body)
         assert bearer
         assert (await it.introspect(bearer[1]))["scope"] == " ".join(SCOPES)
-        said = await browser.submit(tokens, "userinfo")
-        assert knows(said, "answered 200")
-        assert "&#34;sub&#34;: &#34;1001&#34;" in said.body
+        userinfo = await browser.submit(tokens, "userinfo")
+        assert knows(userinfo, "answered 200")
+        assert "&#34;sub&#34;: &#34;1001&#34;" in userinfo.body
         names = await it.events()
         assert {"consent.given", "code.issued", "code.redeemed"} <= set(names)
 
@@ -188,9 +188,9 @@ def test_ad_03_callback_is_refused_outside_the_session_of_the_test_run(tmp_path:
         _, url = await prepared(ada)
         query = dict(parse_qsl(urlsplit(url).query))
 
-        async def asked(browser: Browser, **changed: str) -> Answer:
-            said = urlencode({**query, **changed})
-            return await browser.follow(await browser.get(f"/oauth/authorize?{said}"))
+        async def authorize(browser: Browser, **changed: str) -> Answer:
+            parameters = urlencode({**query, **changed})
+            return await browser.follow(await browser.get(f"/oauth/authorize?{parameters}"))
 
         elsewhere = await signed_in(it)
         nobody = Browser(it.app, host=HOST, scheme="http")
@@ -206,15 +206,15 @@ def test_ad_03_callback_is_refused_outside_the_session_of_the_test_run(tmp_path:
             (ada, {"redirect_uri": f"{ISSUER}{PORTAL_CALLBACK}/"}),
             (ada, {"redirect_uri": f"{ISSUER}{PORTAL_CALLBACK}?x=1"}),
         ):
-            answer = await asked(browser, **changed)
+            answer = await authorize(browser, **changed)
             assert answer.status == 400, (changed, answer.body)
             assert knows(answer, "redirect_uri is not registered for this app")
         # A test run with another redirect URI does not open the callback.
         _, other = await prepared(ada, CALLBACK)
         state = dict(parse_qsl(urlsplit(other).query))["state"]
-        assert (await asked(ada, state=state)).status == 400
+        assert (await authorize(ada, state=state)).status == 400
         it.clock.forward(minutes(11))
-        assert (await asked(ada)).status == 400
+        assert (await authorize(ada)).status == 400
 
     run(tmp_path, story)
 
@@ -260,7 +260,7 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
         await browser.submit(answer, "exchange", client_secret=SECRET)
 
     run(tmp_path, story)
-    written = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"code.redeemed" in written
     assert SECRET.encode() not in written
     assert b"developer trial" not in written
@@ -269,12 +269,12 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
 def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
-        declare = next(each for each in APIS if each.id == "create_api")
+        declare = next(operation for operation in APIS if operation.id == "create_api")
         for name, clients in (("Calendar", ["any"]), ("Files", ["other"])):
-            wanted = ApiWanted(
+            api = ApiWanted(
                 f"https://{name.lower()}.example", name, {f"{name}:read": "see it"}, clients=clients
             )
-            await it.perform(declare, {}, wanted)
+            await it.perform(declare, {}, api)
         apis = await it.read(lambda tx: tx.apis.page("", 10))
         calendar, files = apis
         page = await browser.get(TRY)
@@ -287,13 +287,15 @@ def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
         empty = await browser.submit(page, "begin", resource=calendar.identifier, scope=[], **to)
         assert empty.status == 400
         scope = ["openid", "notes:read", calendar.qualified("Calendar:read"), "x#Calendar:read"]
-        asked = await browser.submit(page, "begin", resource=calendar.identifier, scope=scope, **to)
-        found = re.search(r'id="authorization-request">([^<]+)<', asked.body)
-        assert found
-        said = parse_qs(urlsplit(unescape(found[1])).query)
-        assert said["resource"] == [calendar.identifier]
-        assert said["scope"] == ["openid Calendar:read"]
-        answer = await caught(browser, unescape(found[1]))
+        request_page = await browser.submit(
+            page, "begin", resource=calendar.identifier, scope=scope, **to
+        )
+        match = re.search(r'id="authorization-request">([^<]+)<', request_page.body)
+        assert match
+        query = parse_qs(urlsplit(unescape(match[1])).query)
+        assert query["resource"] == [calendar.identifier]
+        assert query["scope"] == ["openid Calendar:read"]
+        answer = await caught(browser, unescape(match[1]))
         tokens = await browser.submit(answer, "exchange", client_secret=SECRET)
         assert knows(tokens, "answered 200")
         assert f"Audience: <code>{calendar.identifier}</code>" in tokens.body

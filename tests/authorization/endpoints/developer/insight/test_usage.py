@@ -49,7 +49,7 @@ def test_the_numbers_of_each_day_are_drawn_and_written(tmp_path: Path, database_
             assert knows(page, words), words
         assert len(re.findall(_CHART, page.body)) == 3
         charts = re.findall(r'<path class="bars[^>]*d="([^"]*)"', page.body)
-        assert [each.count("M") for each in charts] == [2, 2, 1]
+        assert [chart.count("M") for chart in charts] == [2, 2, 1]
         # Today is at the right end, three days ago is three bars before it.
         assert charts[0] == "M861 100v-25h8V100zM891 100v-75h8V100z"
         assert page.body.count('<th scope="row">') == 2 + 1 + 1 + 2
@@ -112,7 +112,7 @@ def test_overview_charts_the_week_and_tells_the_last_sign_in_and_failure(
         for words in ("Access tokens: 2", "Failed requests: 4", "Last sign-in"):
             assert knows(page, words), words
         charts = re.findall(r'<path class="bars[^>]*d="([^"]*)"', page.body)
-        assert [each.count("M") for each in charts] == [2, 1]
+        assert [chart.count("M") for chart in charts] == [2, 1]
         health = page.body.partition("Last sign-in")[2].partition("Issues")[0]
         assert re.findall(r"(\d+ \w+) ago", health) == ["1 day", "2 minutes"]
         assert "no, in fixed words." in health

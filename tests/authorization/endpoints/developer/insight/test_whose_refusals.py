@@ -13,8 +13,8 @@ async def refusals(it: Harness, client_id: str) -> Sequence[Decision]:
     """What its team can read, oldest first, once it is written."""
     await it.refusals_recorded()
     end = Instant(1 << 53)
-    found = await it.read(lambda tx: tx.decisions.of_client(client_id, end, "", 100))
-    return sorted(found, key=lambda each: (each.endpoint, each.check))
+    decisions = await it.read(lambda tx: tx.decisions.of_client(client_id, end, "", 100))
+    return sorted(decisions, key=lambda decision: (decision.endpoint, decision.check))
 
 
 def test_refusals_of_every_client_endpoint_name_the_client(tmp_path: Path) -> None:
@@ -25,12 +25,12 @@ def test_refusals_of_every_client_endpoint_name_the_client(tmp_path: Path) -> No
         for form in (wrong, right):
             for path in ("/oauth/token", "/oauth/revoke", "/oauth/introspect"):
                 grant = {"grant_type": "authorization_code", "code": "x"}
-                said = grant if path == "/oauth/token" else {}
-                answer = await it.post(path, {**form, **said})
+                parameters = grant if path == "/oauth/token" else {}
+                answer = await it.post(path, {**form, **parameters})
                 assert answer.status in {400, 401}, path
         basic = "Basic " + b64encode(b"web:" + b"w" * 40).decode()
         await it.post("/oauth/revoke", {"token": "x"}, basic)
-        assert [(each.endpoint, each.check) for each in await refusals(it, "web")] == [
+        assert [(decision.endpoint, decision.check) for decision in await refusals(it, "web")] == [
             ("/oauth/introspect", "client.secret"),
             ("/oauth/introspect", "parameter.token.missing"),
             ("/oauth/revoke", "client.secret"),
@@ -50,7 +50,7 @@ def test_userinfo_says_whose_token_it_refused(tmp_path: Path) -> None:
         bearer = f"Bearer {tokens.text('access_token')}"
         assert (await it.call("GET", "/oauth/userinfo", authorization=bearer)).status == 403
         await it.call("GET", "/oauth/userinfo", authorization="Bearer nothing")
-        assert [each.check for each in await refusals(it, "web")] == ["userinfo.scope"]
+        assert [decision.check for decision in await refusals(it, "web")] == ["userinfo.scope"]
 
     run(tmp_path, story)
 

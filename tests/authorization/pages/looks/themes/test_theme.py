@@ -21,12 +21,12 @@ SHIPPED = Path(__file__).parents[5] / "examples" / "theme"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
 
 
-def _theme(place: Path, files: dict[str, str]) -> Brand:
+def _theme(folder: Path, files: dict[str, str]) -> Brand:
     for name, text in files.items():
-        file = place / name
+        file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    return Brand(theme=read_theme(place))
+    return Brand(theme=read_theme(folder))
 
 
 def _words(file: Path, words: dict[str, str]) -> None:
@@ -196,9 +196,9 @@ def test_a_theme_says_more_languages_and_other_words(tmp_path: Path) -> None:
     ]
     arabic = brand.languages[-1]
     assert (arabic.name, arabic.direction) == ("العربية", "rtl")
-    for language, said in ((GERMAN, "Hereinspaziert"), (ENGLISH, "Join team"), (arabic, "دخول")):
+    for language, heading in ((GERMAN, "Hereinspaziert"), (ENGLISH, "Join team"), (arabic, "دخول")):
         shown = Reading(render(page, brand=brand, viewer=Viewer(language, brand.languages, "/")))
-        assert shown.the("h1").text == said
+        assert shown.the("h1").text == heading
         assert shown.the("html").attributes["dir"] == language.direction
         assert len(
             [b for b in shown.all("button") if b.attributes.get("name") == "language"]

@@ -66,16 +66,16 @@ def test_page_says_nothing_is_wrong_at_first() -> None:
 
 
 def test_page_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
-    said = {
+    messages = {
         wait: _read(replace(SIGN_IN, wait=wait)).by_id("message").text
         for wait in (1, 30, 91, 240, 3_600)
     }
 
-    assert said[1].endswith("in 1 second.")
-    assert said[30].endswith("in 30 seconds.")
-    assert said[91].endswith("in 2 minutes.")
-    assert said[240].endswith("in 4 minutes.")
-    assert said[3_600].endswith("in 1 hour.")
+    assert messages[1].endswith("in 1 second.")
+    assert messages[30].endswith("in 30 seconds.")
+    assert messages[91].endswith("in 2 minutes.")
+    assert messages[240].endswith("in 4 minutes.")
+    assert messages[3_600].endswith("in 1 hour.")
 
 
 def test_page_shows_who_asks_and_where_the_answer_goes() -> None:

@@ -25,7 +25,7 @@ def test_page_asks_before_signing_out() -> None:
 def test_page_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> None:
     reading = _read("sign_out_app")
     assert "Notes Printer" in reading.the("h1").text
-    fields = {each.attributes["name"]: each.attributes["value"] for each in reading.all("input")}
+    fields = {field.attributes["name"]: field.attributes["value"] for field in reading.all("input")}
     assert fields == {
         "csrf": "csrf-value",
         "session": "se_1",
