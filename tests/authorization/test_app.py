@@ -20,10 +20,10 @@ from valetkey.kernel.secret import Secret
 
 
 def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: str) -> None:
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        authorization=replace(given.authorization, database=database_url),
+        defaults,
+        authorization=replace(defaults.authorization, database=database_url),
         source=SettingsSource(None, tmp_path, {}),
     )
 
@@ -72,10 +72,10 @@ def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) ->
 
 
 def test_a_credential_that_could_be_guessed_is_an_operator_error(tmp_path: Path) -> None:
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        resource=replace(given.resource, credential_text=Secret(CREDENTIAL[:20])),
+        defaults,
+        resource=replace(defaults.resource, credential_text=Secret(CREDENTIAL[:20])),
         source=SettingsSource(None, tmp_path, {}),
     )
     with pytest.raises(OperatorError, match="credential_text"):
@@ -83,8 +83,8 @@ def test_a_credential_that_could_be_guessed_is_an_operator_error(tmp_path: Path)
 
 
 def test_implicit_tokens_live_no_longer_than_the_others() -> None:
-    given = Settings()
-    brief = replace(given, tokens=replace(given.tokens, access_token_lifetime=minutes(1)))
+    defaults = Settings()
+    brief = replace(defaults, tokens=replace(defaults.tokens, access_token_lifetime=minutes(1)))
     assert parts.policy_of(brief).implicit_token_lifetime == minutes(1)
 
 

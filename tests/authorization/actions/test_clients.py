@@ -27,7 +27,7 @@ async def _register(
     it: Harness, metadata: ClientMetadata, client_id: str = "web", secret: str | None = SECRET
 ) -> Client | set[str]:
     registrar = it.foundation.registrar("test")
-    said = await it.write(
+    outcome = await it.write(
         lambda tx: registrar.register(
             tx,
             metadata,
@@ -36,7 +36,7 @@ async def _register(
             secret=None if secret is None else Secret(secret),
         )
     )
-    return {fault.field for fault in said} if isinstance(said, tuple) else said
+    return {fault.field for fault in outcome} if isinstance(outcome, tuple) else outcome
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_change_says_which_fields_and_is_told_once(tmp_path: Path) -> None:
         assert isinstance(faults, tuple)
         assert {fault.field for fault in faults} == {"name", "redirect_uris/0"}
         gone = replace(changed, id="gone")
-        said = await it.write(lambda tx: registrar.change(tx, gone, _PLAIN_KEYED, it.clock.now))
-        assert said == (MetadataError("client_id", "a client that is registered"),)
+        refusal = await it.write(lambda tx: registrar.change(tx, gone, _PLAIN_KEYED, it.clock.now))
+        assert refusal == (MetadataError("client_id", "a client that is registered"),)
         assert await it.events() == ["client.changed"]
 
     run(tmp_path, story)
@@ -121,8 +121,8 @@ def test_switching_off_ends_everything_and_is_told_once(tmp_path: Path) -> None:
         assert not await it.write(lambda tx: registrar.enable(tx, on, it.clock.now))
         for token in tokens:
             assert await it.introspect(token) == {"active": False}
-        told = ["client.disabled", "client.enabled", "grant.revoked", "grant.revoked"]
-        assert sorted(e for e in await it.events() if e != "code.redeemed") == told
+        event_names = ["client.disabled", "client.enabled", "grant.revoked", "grant.revoked"]
+        assert sorted(e for e in await it.events() if e != "code.redeemed") == event_names
 
     run(tmp_path, story)
 
@@ -143,16 +143,16 @@ def test_concurrent_change_does_not_enable_a_disabled_client(
             await it.client(client_id, grant_types=("client_credentials",))
             token = await it.own_token(client_id)
             changes = (
-                it.ask(token, "client", "change", changes={"description": f"{each}"})
-                for each in range(4)
+                it.ask(token, "client", "change", changes={"description": f"{attempt}"})
+                for attempt in range(4)
             )
             await asyncio.gather(
                 *changes,
                 it.write(lambda tx, c=client_id: disable(c, tx)),  # type: ignore[misc]
             )
-            found = await it.read(lambda tx, c=client_id: tx.clients.find(c))  # type: ignore[misc]
-            assert found is not None
-            assert found.disabled_at is not None
+            client = await it.read(lambda tx, c=client_id: tx.clients.find(c))  # type: ignore[misc]
+            assert client is not None
+            assert client.disabled_at is not None
 
     run(tmp_path, story, database_url)
 

@@ -33,7 +33,7 @@ async def _fill(it: Harness, like: str, many: int = _MANY, table: str = "grants"
     own = "x.fingerprint || n.i, " if table == "sessions" else ""
     sql = (
         f"INSERT INTO {table} (id, {'fingerprint, ' if own else ''}{columns})"
-        f" SELECT x.id || n.i, {own}{', '.join(f'x.{each}' for each in columns.split(', '))}"
+        f" SELECT x.id || n.i, {own}{', '.join(f'x.{column}' for column in columns.split(', '))}"
         f" FROM {table} x, (WITH RECURSIVE c(i) AS"
         " (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < :many)"
         " SELECT i FROM c) n WHERE x.id = :like"
@@ -130,7 +130,7 @@ def test_disabling_a_user_ends_all_access_and_reports_it_in_the_feed(
         assert await it.write(lambda tx: accounts.disable(tx, user, it.clock.now))
         assert await _revoked(it) == BATCH
         feed = await it.read(lambda tx: tx.revocations.page(it.clock.now, "", "", 1_000))
-        assert ("user", str(ADA)) in {(each.kind, each.id) for each in feed}
+        assert ("user", str(ADA)) in {(revocation.kind, revocation.id) for revocation in feed}
         off = await it.read(lambda tx: tx.users.find(ADA))
         assert off is not None
         assert await it.write(lambda tx: accounts.enable(tx, off, it.clock.now))
@@ -151,7 +151,7 @@ def test_many_grants_of_one_app_end_at_once_in_batches(tmp_path: Path, database_
         token = (await it.tokens("web")).text("access_token")
         other = (await it.tokens("other")).text("access_token")
         grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
-        (grant,) = (each for each in grants if each.client_id == "web")
+        (grant,) = (live_grant for live_grant in grants if live_grant.client_id == "web")
         code = await it.code("web")
         await _fill(it, grant.id)
         assert await it.write(lambda tx: end_app(tx, ADA, "web", it.clock.now))
@@ -161,7 +161,7 @@ def test_many_grants_of_one_app_end_at_once_in_batches(tmp_path: Path, database_
         assert (await it.exchange("web", code)).status == 400
         assert (await it.introspect(other))["active"] is True
         feed = await it.read(lambda tx: tx.revocations.page(Instant(0), "", "", 1_000))
-        assert ("user", str(ADA)) in {(each.kind, each.id) for each in feed}
+        assert ("user", str(ADA)) in {(revocation.kind, revocation.id) for revocation in feed}
         it.clock.forward(1)
         fresh = (await it.tokens("web")).text("access_token")
         assert await _live(it) == 1
@@ -190,7 +190,7 @@ def test_many_sessions_end_at_once_in_batches_and_bound_grants_with_them(
         token = (await it.tokens("web")).text("access_token")
         lasting = (await it.tokens("lasting")).text("access_token")
         grants = await it.read(lambda tx: tx.grants.live_of_user(ADA, it.clock.now, 9))
-        (grant,) = (each for each in grants if each.client_id == "web")
+        (grant,) = (live_grant for live_grant in grants if live_grant.client_id == "web")
         await _fill(it, grant.id, _SOME)
         await _fill(it, grant.session_id, _SESSIONS, "sessions")
         user = await it.read(lambda tx: tx.users.find(ADA))
@@ -278,11 +278,11 @@ def test_many_consents_end_at_once_in_batches(tmp_path: Path, database_url: str)
         client = await it.read(lambda tx: tx.clients.find("web"))
         assert client is not None
         many = [replace(client, id=f"web{number}") for number in range(_SOME)]
-        await it.write(lambda tx: [tx.clients.register(each) for each in many])
+        await it.write(lambda tx: [tx.clients.register(app) for app in many])
         consent = await it.read(lambda tx: tx.consents.find(ADA, "web"))
         assert consent is not None
-        each = [replace(consent, client_id=one.id, id=f"co_{one.id}") for one in many]
-        await it.write(lambda tx: [tx.consents.save(one) for one in each])
+        consents = [replace(consent, client_id=one.id, id=f"co_{one.id}") for one in many]
+        await it.write(lambda tx: [tx.consents.save(one) for one in consents])
         rows = "SELECT COUNT(*) FROM consents"
         assert await _count(it, rows) == _SOME + 1
         assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
@@ -293,12 +293,12 @@ def test_many_consents_end_at_once_in_batches(tmp_path: Path, database_url: str)
         assert (await it.exchange("web", code)).status == 400
         # A consent that is given anew before the rows are gone is another, and stays.
         last = many[-1].id
-        anew = replace(each[-1], id="co_anew")
+        anew = replace(consents[-1], id="co_anew")
         assert await it.write(lambda tx: tx.consents.save(anew)) == "co_anew"
         assert max(await _batches(it, rows)) <= BATCH
         left = await it.read(lambda tx: tx.consents.of_user(ADA, _SOME))
         assert [(one.client_id, one.id) for one in left] == [(last, "co_anew")]
-        told = "SELECT COUNT(*) FROM events WHERE name = 'consent.withdrawn'"
-        assert await _count(it, told) == _SOME
+        withdrawals = "SELECT COUNT(*) FROM events WHERE name = 'consent.withdrawn'"
+        assert await _count(it, withdrawals) == _SOME
 
     run(tmp_path, story, database_url)

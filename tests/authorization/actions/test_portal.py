@@ -81,13 +81,13 @@ def _registered(memory: Memory) -> Client:
 
 def test_app_limit_holds_under_parallel_requests(memory: Memory) -> None:
     secrets = [_secret() for _ in range(THREADS)]
-    told = memory.contend(
+    outcomes = memory.contend(
         lambda tx, number: _PORTAL.register(
             tx, _ADELE, _APP, NOW, client_id=f"app_{number}", secret=secrets[number]
         )
     )
-    assert sum(isinstance(each, Client) for each in told) == 3
-    assert told.count(RegistrationDenial.FULL) == THREADS - 3
+    assert sum(isinstance(outcome, Client) for outcome in outcomes) == 3
+    assert outcomes.count(RegistrationDenial.FULL) == THREADS - 3
     assert len(memory.read(lambda tx: tx.members.of_user(_ADELE.uid))) == 3
 
 
@@ -95,18 +95,18 @@ def test_parallel_issues_of_a_secret_succeed_once(memory: Memory) -> None:
     client = _registered(memory)
     keeper, secrets = AppSecrets(_PORTAL.registrar), [_secret() for _ in range(THREADS)]
     seen = state_of(memory.read(lambda tx: tx.secrets.usable(client.id, NOW)))
-    told = memory.contend(
+    outcomes = memory.contend(
         lambda tx, number: keeper.issue(
             tx, client.id, _ADELE.uid, secrets[number], NOW, seen=seen, overlap=Overlap.DAY
         )
     )
-    assert told.count(None) == 1
-    assert told.count(NoNewSecret.OTHERS) == THREADS - 1
+    assert outcomes.count(None) == 1
+    assert outcomes.count(NoNewSecret.OTHERS) == THREADS - 1
     assert len(memory.read(lambda tx: tx.secrets.usable(client.id, NOW))) == 2
-    (known, _) = memory.read(lambda tx: tx.secrets.usable(client.id, NOW))
-    ended = memory.contend(lambda tx, _: keeper.end(tx, client.id, _ADELE.uid, known.id, NOW))
+    (secret, _) = memory.read(lambda tx: tx.secrets.usable(client.id, NOW))
+    ended = memory.contend(lambda tx, _: keeper.end(tx, client.id, _ADELE.uid, secret.id, NOW))
     assert ended.count(True) == 1
-    assert not memory.write(lambda tx: keeper.end(tx, client.id, _BORIS.uid, known.id, NOW))
+    assert not memory.write(lambda tx: keeper.end(tx, client.id, _BORIS.uid, secret.id, NOW))
 
 
 def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
@@ -119,8 +119,8 @@ def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
         return teams.invite(tx, client.id, _ADELE, "boris", TeamRole.OWNER, fresh, NOW)
 
     assert memory.write(ask) is None
-    told = memory.contend(lambda tx, _: teams.accept(tx, "ti_1", _BORIS, "", NOW))
-    assert sum(each is not None for each in told) == 1
+    outcomes = memory.contend(lambda tx, _: teams.accept(tx, "ti_1", _BORIS, "", NOW))
+    assert sum(outcome is not None for outcome in outcomes) == 1
     both = (_ADELE.uid, _BORIS.uid)
     memory.contend(
         lambda tx, number: teams.remove(tx, client.id, both[number % 2], both[number % 2], NOW)
@@ -132,8 +132,8 @@ def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
 def test_ownerless_app_gets_an_owner(memory: Memory) -> None:
     client = _registered(memory)
     memory.write(lambda tx: tx.members.remove(client.id, _ADELE.uid))
-    told = memory.contend(lambda tx, _: give_owner(tx, client.id, _BORIS.uid, NOW))
-    assert told.count(True) == 1
+    outcomes = memory.contend(lambda tx, _: give_owner(tx, client.id, _BORIS.uid, NOW))
+    assert outcomes.count(True) == 1
     assert not memory.write(lambda tx: give_owner(tx, client.id, Uid(99), NOW))
     assert not memory.write(lambda tx: give_owner(tx, "app_2", _BORIS.uid, NOW))
 

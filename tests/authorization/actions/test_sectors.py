@@ -47,7 +47,7 @@ def _site(status: int, body: str, kind: str = "application/json") -> Generator[s
 
 
 def _faults(uri: str, *networks: str) -> list[str]:
-    door = OutboundHttp([ip_network(each) for each in networks], SYSTEM.now)
+    door = OutboundHttp([ip_network(network) for network in networks], SYSTEM.now)
     metadata = replace(_PLAIN, openid=OpenIdRegistration(sector_identifier_uri=uri))
     return [fault.field for fault in asyncio.run(Sectors(door).faults(metadata))]
 

@@ -30,8 +30,8 @@ _BOB = UserRecord("bob", "bob@example.com", "Bob")
 
 async def _register(it: Harness, record: UserRecord, uid: int | None = None) -> User | set[str]:
     accounts = it.foundation.accounts()
-    said = await it.write(lambda tx: accounts.register(tx, record, it.clock.now, uid=uid))
-    return {fault.field for fault in said} if isinstance(said, tuple) else said
+    outcome = await it.write(lambda tx: accounts.register(tx, record, it.clock.now, uid=uid))
+    return {fault.field for fault in outcome} if isinstance(outcome, tuple) else outcome
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,11 @@ def test_parallel_registrations_of_a_username_succeed_once(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
-        said = await asyncio.gather(*(_register(it, _BOB) for _ in range(8)))
-        assert sum(isinstance(each, User) for each in said) == 1
-        assert [each for each in said if not isinstance(each, User)] == [{"username"}] * 7
+        outcomes = await asyncio.gather(*(_register(it, _BOB) for _ in range(8)))
+        assert sum(isinstance(outcome, User) for outcome in outcomes) == 1
+        assert [outcome for outcome in outcomes if not isinstance(outcome, User)] == [
+            {"username"}
+        ] * 7
 
     run(tmp_path, story, database_url)
 
@@ -105,9 +107,9 @@ def test_change_is_reported_once_and_new_address_needs_verification(tmp_path: Pa
         it.clock.forward(1)
 
         async def change(user: User, record: UserRecord) -> User:
-            said = await it.write(lambda tx: accounts.change(tx, user, record, it.clock.now))
-            assert isinstance(said, User), said
-            return said
+            outcome = await it.write(lambda tx: accounts.change(tx, user, record, it.clock.now))
+            assert isinstance(outcome, User), outcome
+            return outcome
 
         assert await change(bob, _BOB) is bob
         bob = await change(bob, replace(_BOB, email="b@example.com"))
@@ -115,12 +117,12 @@ def test_change_is_reported_once_and_new_address_needs_verification(tmp_path: Pa
         bob = await change(bob, replace(_BOB, email="b@example.com", email_verified=False))
         assert bob.email_verified_at is None
         taken = replace(_BOB, username="ada")
-        said = await it.write(lambda tx: accounts.change(tx, bob, taken, it.clock.now))
-        assert isinstance(said, tuple)
-        said = await it.write(
+        faults = await it.write(lambda tx: accounts.change(tx, bob, taken, it.clock.now))
+        assert isinstance(faults, tuple)
+        faults = await it.write(
             lambda tx: accounts.change(tx, bob, replace(_BOB, name="\0"), it.clock.now)
         )
-        assert isinstance(said, tuple)
+        assert isinstance(faults, tuple)
         assert await it.events() == ["user.changed"] * 2
 
     run(tmp_path, story)
@@ -146,9 +148,9 @@ def test_sessions_and_grants_end_with_the_account(tmp_path: Path, deed: str) -> 
         for token in tokens:
             assert await it.introspect(token) == {"active": False}
         (await it.exchange("web", code)).refused(400, "invalid_grant")
-        told = {"disable": "user.disabled", "password": "password.changed"}[deed]
+        event_name = {"disable": "user.disabled", "password": "password.changed"}[deed]
         events = await it.events()
-        assert events.count(told) == 1
+        assert events.count(event_name) == 1
         assert events.count("grant.revoked") == 2
         assert events.count("session.ended") == 3
         off = await it.read(lambda tx: tx.users.find(ADA))
@@ -197,13 +199,13 @@ def test_concurrent_change_does_not_enable_a_disabled_account(
         for number in range(8):
             token = (await it.tokens("web", "account:write")).text("access_token")
             changes = (
-                it.ask(token, "account", "change", changes={"name": f"Ada {number} {each}"})
-                for each in range(4)
+                it.ask(token, "account", "change", changes={"name": f"Ada {number} {attempt}"})
+                for attempt in range(4)
             )
             await asyncio.gather(*changes, it.write(disable))
-            found = await it.read(lambda tx: tx.users.find(ADA))
-            assert found is not None
-            assert found.disabled_at is not None
+            user = await it.read(lambda tx: tx.users.find(ADA))
+            assert user is not None
+            assert user.disabled_at is not None
             assert await it.write(enable)
 
     run(tmp_path, story, database_url)
@@ -214,8 +216,8 @@ def test_only_the_user_can_withdraw_a_live_grant(tmp_path: Path) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("access_token")
         grant_id = str((await it.introspect(token))["grant_id"])
-        for uid, known in ((Uid(7), grant_id), (ADA, "gr_none")):
-            assert not await it.write(lambda tx, u=uid, i=known: withdraw(tx, u, i, it.clock.now))  # type: ignore[misc]
+        for uid, grant in ((Uid(7), grant_id), (ADA, "gr_none")):
+            assert not await it.write(lambda tx, u=uid, i=grant: withdraw(tx, u, i, it.clock.now))  # type: ignore[misc]
         assert await it.write(lambda tx: withdraw(tx, ADA, grant_id, it.clock.now))
         assert not await it.write(lambda tx: withdraw(tx, ADA, grant_id, it.clock.now))
         assert (await it.events()).count("grant.revoked") == 1

@@ -61,7 +61,7 @@ class Watched:
         return sent[: len(sent) - before]
 
     async def sent(self) -> list[Email]:
-        return [each for each in await letters(self.it) if each.kind is AlertEmail.ALERT]
+        return [email for email in await letters(self.it) if email.kind is AlertEmail.ALERT]
 
 
 def machine(*findings: Finding) -> Mapping[str, Sequence[Finding]]:
@@ -110,7 +110,7 @@ def test_the_first_role_of_a_user_is_told_as_assigned(tmp_path: Path, database_u
             set_role(tx, user, Role.SUPPORT, None, it.clock.now)
 
         await it.write(support)
-        texts = [write(each, brand=BRAND).text for each in await Watched(it).minute()]
+        texts = [write(email, brand=BRAND).text for email in await Watched(it).minute()]
         assert any("sue was assigned the role support." in text for text in texts), texts
 
     tell(tmp_path, database_url, story)
@@ -201,8 +201,8 @@ def test_of_many_processes_one_tells(tmp_path: Path, database_url: str) -> None:
         it.clock.forward(60)
         await asyncio.gather(*(here.watch(f"node{n % 4}").look() for n in range(64)))
         # One about the installation; the machines have seen theirs for the first time, but node1.
-        told = [each.values["host"] for each in await here.sent() if each.values["problems"]]
-        assert sorted(told) == ["", "node1"]
+        hosts = [email.values["host"] for email in await here.sent() if email.values["problems"]]
+        assert sorted(hosts) == ["", "node1"]
 
     tell(tmp_path, database_url, story)
 
@@ -233,7 +233,7 @@ def test_alerts_go_to_the_addresses_of_the_settings(tmp_path: Path, database_url
         here.found = machine(FULL.finding(free="0"))
         await here.minute()
         sent = await here.minute()
-        assert {each.to for each in sent} == {"ops@example.com", "night@example.com"}
+        assert {email.to for email in sent} == {"ops@example.com", "night@example.com"}
 
     tell(tmp_path, database_url, story)
 

@@ -153,9 +153,9 @@ def test_failure_limits_stop_many_addresses_without_lockout_by_one(
         assert isinstance(await attempt(it), User)
         codes: list[ErrorCode] = []
         for number in range(20):
-            said = await attempt(it, "alice", "wrong password", f"203.0.{number}.1")
-            assert isinstance(said, Refusal)
-            codes.append(said.code)
+            refusal = await attempt(it, "alice", "wrong password", f"203.0.{number}.1")
+            assert isinstance(refusal, Refusal)
+            codes.append(refusal.code)
         # Three from the stranger, twelve more: five times three.
         assert codes.count(ErrorCode.INVALID_GRANT) == 12
         assert codes[-1] is ErrorCode.SLOW_DOWN
@@ -268,8 +268,8 @@ def test_a_burst_of_sign_ins_writes_nothing_for_those_that_it_refuses(tmp_path: 
             burst = [
                 password.authenticate(f"n{n}", PASSWORD, HOME, it.clock.now) for n in range(64)
             ]
-            found = await asyncio.gather(*burst, return_exceptions=True)
-            assert sum(isinstance(each, Busy) for each in found) == 61
+            outcomes = await asyncio.gather(*burst, return_exceptions=True)
+            assert sum(isinstance(outcome, Busy) for outcome in outcomes) == 61
             # Of the others each attempt, and each failure.
             assert transactions() - before == 6
 

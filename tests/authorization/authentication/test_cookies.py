@@ -25,7 +25,7 @@ def test_on_loopback_without_tls_the_mark_stays_within_the_site() -> None:
 
 def test_the_mark_differs_for_each_session_and_does_not_show_it() -> None:
     cookies = Cookies(secure=True, key=KEY)
-    marks = {cookies.browser_state(each) for each in ("se_1", "se_2", "")}
+    marks = {cookies.browser_state(session_id) for session_id in ("se_1", "se_2", "")}
     assert len(marks) == 3
     assert all("se_" not in mark for mark in marks)
 

@@ -27,9 +27,9 @@ async def sign_in(browser: Browser, word: str, name: str = "alice") -> Answer:
 
 async def guessed_from_everywhere(it: Harness) -> None:
     """Strangers have used up every try at the account."""
-    for place in range(15):
+    for number in range(15):
         stranger = it.browser()
-        stranger.address = f"198.51.{place}.7"
+        stranger.address = f"198.51.{number}.7"
         for _ in range(3):
             await sign_in(stranger, "guess")
     assert (await sign_in(it.browser(), PASSWORD)).status == 429
@@ -66,7 +66,7 @@ def test_familiar_browser_has_the_same_attempt_limit(tmp_path: Path) -> None:
         copy.address = "203.0.113.9"
         assert (await sign_in(copy, PASSWORD)).status == 429
         many = await asyncio.gather(*(sign_in(it.browser(dict(copy.cookies)), "x") for _ in "1234"))
-        assert {each.status for each in many} == {429}
+        assert {answer.status for answer in many} == {429}
 
     run(tmp_path, story, limits=FEW)
 
@@ -85,8 +85,8 @@ def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
     cookie = ""
     for uid in range(1, 8):
         cookie = KnownBrowser(cookie, KEY).with_account(Uid(uid), SYSTEM.random)
-    known = [uid for uid in range(1, 8) if KnownBrowser(cookie, KEY).mark(Uid(uid))]
-    assert known == [3, 4, 5, 6, 7]
+    uids = [uid for uid in range(1, 8) if KnownBrowser(cookie, KEY).mark(Uid(uid))]
+    assert uids == [3, 4, 5, 6, 7]
     again = KnownBrowser(cookie, KEY).with_account(Uid(5), SYSTEM.random)
     assert len(again) == len(cookie)
     assert not KnownBrowser(cookie, FingerprintKey(b"x" * 32)).mark(Uid(5))

@@ -57,6 +57,6 @@ def test_false_positives_of_the_common_password_filter_are_rare() -> None:
 def test_the_list_is_in_order_and_small() -> None:
     data = FILE.read_bytes()
     assert len(data) <= 4 * LARGEST < 400_000
-    found = [data[at : at + 4] for at in range(0, len(data), 4)]
-    assert found == sorted(set(found))
-    assert prints(forms("password"))[0].to_bytes(4, "big") in set(found)
+    fingerprints = [data[at : at + 4] for at in range(0, len(data), 4)]
+    assert fingerprints == sorted(set(fingerprints))
+    assert prints(forms("password"))[0].to_bytes(4, "big") in set(fingerprints)

@@ -27,7 +27,7 @@ from valetkey.kernel.runtime import Runtime
 
 URL = "https://receiver.example/hook"
 _MAIL = MailSettings(transport=MailTransport.MAILBOX)
-BY_ID = {each.id: each for each in WEBHOOKS}
+BY_ID = {operation.id: operation for operation in WEBHOOKS}
 
 
 @dataclass
@@ -72,8 +72,8 @@ def delivery_to(it: Harness, receiver: Receiver) -> WebhookDelivery:
 
 
 async def create(it: Harness, *events: str, url: str = URL) -> WebhookSecretShown:
-    wanted = WebhookWanted(url, list(events))
-    shown = await it.perform(BY_ID["create_webhook"], {}, wanted)
+    target = WebhookWanted(url, list(events))
+    shown = await it.perform(BY_ID["create_webhook"], {}, target)
     assert isinstance(shown, WebhookSecretShown)
     return shown
 

@@ -46,7 +46,7 @@ _MESSAGE = re.compile(
 
 def _messages(stream: bytes) -> list[dict[str, Any]]:
     """The frames of RFC 5425: a length, a space, a message; nothing else."""
-    found = []
+    messages = []
     while stream:
         length, _, rest = stream.partition(b" ")
         assert re.fullmatch(rb"[1-9][0-9]*", length)
@@ -57,9 +57,9 @@ def _messages(stream: bytes) -> list[dict[str, Any]]:
         assert message["id"].decode() == content["name"]
         at = datetime.fromtimestamp(content["at"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         assert message["at"].decode() == at
-        found.append(content)
+        messages.append(content)
         stream = rest[int(length) :]
-    return found
+    return messages
 
 
 @contextmanager
@@ -141,9 +141,9 @@ def _check(lines: Sequence[dict[str, Any]], ids: Sequence[str]) -> None:
     assert [line["id"] for line in lines if "id" in line] == list(ids)
     assert lines[0]["done_by"] == "cli test"
     assert lines[0]["data"] == {"uid": 1, "fields": ["name"]}
-    known = [line for line in lines if line["name"] == "audit.checkpoint"]
-    assert known
-    for line in known:
+    checkpoints = [line for line in lines if line["name"] == "audit.checkpoint"]
+    assert checkpoints
+    for line in checkpoints:
         line.pop("name")
         assert Checkpoint(**line).is_signed(KEY.public)
 
@@ -295,7 +295,7 @@ def test_rsyslog_as_the_guide_configures_it_stores_every_event(tmp_path: Path) -
         await until(lambda: len(lines()) > len(ids))
         assert {app for app, _, _ in lines()} == {"valetkey"}
         read = [json.loads(message.lstrip("\ufeff ")) for _, _, message in lines()]
-        assert [name for _, name, _ in lines()] == [each["name"] for each in read]
+        assert [name for _, name, _ in lines()] == [event["name"] for event in read]
         _check(read, ids)
 
     try:

@@ -108,13 +108,13 @@ class Town:
 async def town(directory: Path, *statuses: int, database: str = "") -> AsyncGenerator[Town]:
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
+        defaults,
         authorization=replace(
-            given.authorization, database=database or f"sqlite:///{directory}/auth.db"
+            defaults.authorization, database=database or f"sqlite:///{directory}/auth.db"
         ),
-        tokens=replace(given.tokens, signing_algorithms=(Algorithm.ES256,)),
+        tokens=replace(defaults.tokens, signing_algorithms=(Algorithm.ES256,)),
         source=SettingsSource(None, directory, {}),
     )
     await prepare(settings, runtime)
@@ -243,7 +243,7 @@ def test_an_app_that_is_gone_or_wants_nothing_any_more_is_told_nothing(tmp_path:
         assert await it.waiting() == 0
         records = await it.events("logout_token.given_up")
         assert len(records) == 2
-        assert all('"client_gone"' in each or '"no_address"' in each for each in records)
+        assert all('"client_gone"' in record or '"no_address"' in record for record in records)
 
     run(tmp_path, story)
 
@@ -265,7 +265,7 @@ def test_slow_app_delays_no_sign_out_and_is_notified(tmp_path: Path) -> None:
         it.heard.clear()
         leased = [await it.end(f"se_{number}") for number in range(4)]
         # The apps say nothing until this has returned.
-        await it.logout_delivery.at_once([each for some in leased for each in some])
+        await it.logout_delivery.at_once([delivery for some in leased for delivery in some])
         assert len(it.told) == 4
         assert await it.waiting() == 4
         it.heard.set()

@@ -28,13 +28,13 @@ async def _running(it: Harness) -> Sequence[Node]:
 
     def read(tx: Transaction) -> list[Node]:
         now = clock_of(tx.db, own, it.clock.now)
-        return [each for each in tx.nodes.list(now) if each.is_running(now)]
+        return [node for node in tx.nodes.list(now) if node.is_running(now)]
 
     return await it.read(read)
 
 
 async def _start(it: Harness, *beating: Heartbeat) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(each.run()) for each in beating]
+    tasks = [asyncio.create_task(heartbeat.run()) for heartbeat in beating]
 
     async def every() -> bool:
         return len(await _running(it)) == len(beating)
@@ -70,7 +70,7 @@ def test_row_stays_if_the_supervisor_was_killed(
         tasks = await _start(it, _heartbeat(it, "one"), _heartbeat(it, "two", supervised=False))
         monkeypatch.setattr(os, "getppid", lambda: 1)
         await _end(tasks)
-        assert [each.id for each in await _running(it)] == ["one"]
+        assert [node.id for node in await _running(it)] == ["one"]
 
     run(tmp_path, story)
 
@@ -81,7 +81,7 @@ def test_clock_of_a_node_on_postgresql_does_not_matter(tmp_path: Path, postgres_
         tasks = await _start(
             it, _heartbeat(it, "late", ahead=late), _heartbeat(it, "early", ahead=early)
         )
-        assert {each.id for each in await _running(it)} == {"late", "early"}
+        assert {node.id for node in await _running(it)} == {"late", "early"}
         await _end(tasks)
 
     run(tmp_path, story, postgres_url)

@@ -19,7 +19,7 @@ from valetkey.web import log
 def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
     tmp_path: Path, is_there: bool
 ) -> None:
-    told = io.StringIO()
+    stream = io.StringIO()
     log._seldom.clear()
 
     async def story(it: Town, receiver: Receiver) -> None:
@@ -30,7 +30,7 @@ def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
             it.office = replace(it.office, send=send)
         await it.post()
         before = _attempts()
-        log.set_up("info", "json", told)
+        log.set_up("info", "json", stream)
         await it.deliver()
         assert _attempts()["failed"] == before.get("failed", 0) + 1
         receiver.refuse_message = ""
@@ -43,9 +43,9 @@ def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
         run(tmp_path, story)
     finally:
         log.set_up("warning", "json")
-    lines = [json.loads(line) for line in told.getvalue().splitlines()]
-    found = {(each["level"], each.get("reason", each.get("cause"))) for each in lines}
-    assert found == {
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    reasons = {(line["level"], line.get("reason", line.get("cause"))) for line in lines}
+    assert reasons == {
         ("info", "message rejected with 451") if is_there else ("warning", "no connection")
     }
 

@@ -64,14 +64,14 @@ async def _counts(it: Harness, tables: Sequence[str] = _TABLES) -> dict[str, int
 
 
 async def _sweep(it: Harness) -> int:
-    sweeps = (*SWEEPS, *(sweep for each in FEATURES for sweep in each.sweeps))
+    sweeps = (*SWEEPS, *(sweep for feature in FEATURES for sweep in feature.sweeps))
     return await sweep_all(it.foundation.store, it.clock.now, sweeps)
 
 
 async def _fill(it: Harness) -> None:
     """A row that will end in every table that is swept."""
     client = await it.client("web", access_token_format="reference")
-    said = await it.tokens("web")
+    tokens = await it.tokens("web")
     registrar = it.foundation.registrar("test")
 
     def work(tx: Transaction) -> None:
@@ -79,15 +79,15 @@ async def _fill(it: Harness) -> None:
         (session,) = tx.sessions.live_of(ADA, it.clock.now)
         assert tx.participants.add(session.id, "web", it.clock.now)
         code, print_ = Fingerprint("device code"), Fingerprint("user code")
-        asked = (code, print_, "web", 0, Scope.of("read"), "", "gr_1", it.clock.now)
-        DeviceCodes.of(tx).issue(DeviceCode(*asked, later(it.clock.now, days(1)), seconds(5)))
+        fields = (code, print_, "web", 0, Scope.of("read"), "", "gr_1", it.clock.now)
+        DeviceCodes.of(tx).issue(DeviceCode(*fields, later(it.clock.now, days(1)), seconds(5)))
         tx.throttles.take("bucket", Limit(3, minutes(1)), it.clock.now)
         invitation = InitialAccessToken("in_1", "", 1, it.clock.now, later(it.clock.now, days(1)))
         tx.invitations.issue(Fingerprint("invitation"), invitation)
         registrar.issue_secret(tx, client, Secret("n" * 40), it.clock.now, others_live=hours(1))
 
     await it.write(work)
-    (await it.refresh("web", said.text("refresh_token"), scope="write")).refused(
+    (await it.refresh("web", tokens.text("refresh_token"), scope="write")).refused(
         400, "invalid_scope"
     )
     await it.refusals_recorded()
@@ -127,7 +127,7 @@ def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> 
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
-        said = await it.exchange("web", code)
+        tokens = await it.exchange("web", code)
         it.clock.forward(60 + hours(1) - 1)
         assert await _sweep(it) == 0
         (await it.exchange("web", code)).refused(400, "invalid_grant")
@@ -136,7 +136,7 @@ def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> 
         await _sweep(it)
         (await it.exchange("web", code)).refused(400, "invalid_grant")
         assert (await it.events()).count("code.replayed") == 1
-        (await it.refresh("web", said.text("refresh_token"))).refused(400, "invalid_grant")
+        (await it.refresh("web", tokens.text("refresh_token"))).refused(400, "invalid_grant")
 
     run(tmp_path, story)
 
@@ -187,7 +187,7 @@ def test_sweep_that_is_not_done_in_time_hurries(
         begun: list[Transaction] = []
 
         def watched(tx: Transaction, now: Instant) -> int:
-            if not any(tx is each for each in begun):
+            if not any(tx is transaction for transaction in begun):
                 begun.append(tx)
             return tx.revocations.sweep(now, BATCH)
 
@@ -201,13 +201,13 @@ def test_sweep_that_is_not_done_in_time_hurries(
 def test_sweep_pauses_after_each_transaction_but_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, asked = [BATCH, BATCH, 1], list[tuple[float, bool]]()
+    left, pauses = [BATCH, BATCH, 1], list[tuple[float, bool]]()
 
     def sweep(_tx: Transaction, _now: Instant) -> int:
         return left.pop(0)
 
     def pause(took: float, *, hurried: bool) -> float:
-        asked.append((took, hurried))
+        pauses.append((took, hurried))
         return 0.0
 
     monkeypatch.setattr(module, "pause_after", pause)
@@ -215,8 +215,8 @@ def test_sweep_pauses_after_each_transaction_but_the_last(
     async def story(it: Harness) -> None:
         swept = await sweep_all(it.foundation.store, it.clock.now, (sweep,))
         assert swept == 2 * BATCH + 1
-        assert [hurried for _, hurried in asked] == [False, False]
-        assert all(took > 0 for took, _ in asked)
+        assert [hurried for _, hurried in pauses] == [False, False]
+        assert all(took > 0 for took, _ in pauses)
 
     run(tmp_path, story)
 
@@ -258,7 +258,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
         away = Maintenance(_Broken(store.engine, store.random), queue, it.foundation.keys, runtime)
         with pytest.raises(DatabaseUnavailable):
             await away.flush()
-        assert [each.reference for each in queue.waiting] == references
+        assert [decision.reference for decision in queue.waiting] == references
         await Maintenance(store, queue, it.foundation.keys, runtime).flush()
         assert not queue.waiting
         for reference in (references[0], references[-1]):
@@ -270,11 +270,11 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
 def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
     queue, now = ClientDecisionQueue(SYSTEM.random), Instant(0)
     references = [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
-    assert [each.reference for each in queue.waiting] == references[1:]
+    assert [decision.reference for decision in queue.waiting] == references[1:]
     first = queue.drain(500)
     references += [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(300)]
     queue.give_back(first)
-    assert [each.reference for each in queue.waiting] == references[-10_000:]
+    assert [decision.reference for decision in queue.waiting] == references[-10_000:]
     assert len(queue.drain()) == 10_000
 
 
@@ -301,10 +301,10 @@ def test_the_background_work_goes_on_and_on(
     async def story(it: Harness) -> None:
         await _fill(it)
         it.clock.forward(days(90))
-        wanted = {"signing_keys": 3, "sessions": 0, "decisions": 0}
+        counts = {"signing_keys": 3, "sessions": 0, "decisions": 0}
 
         async def done() -> bool:
-            return await _counts(it, tuple(wanted)) == wanted
+            return await _counts(it, tuple(counts)) == counts
 
         await until_found(done)
 

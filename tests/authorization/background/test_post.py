@@ -64,7 +64,7 @@ class Town:
     async def events(self) -> list[str]:
         """What became of letters."""
         page = await self.foundation.store.read(lambda tx: tx.events.page(Instant(0), "", 999))
-        return [f"{each.name} {each.data}" for each in page if each.name.startswith("mail.")]
+        return [f"{event.name} {event.data}" for event in page if event.name.startswith("mail.")]
 
 
 def mail_settings(port: int, **how: object) -> MailSettings:
@@ -81,11 +81,11 @@ async def town(
 ) -> AsyncGenerator[Town]:
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
-    given = Settings()
+    defaults = Settings()
     url = database or f"sqlite:///{directory}/auth.db"
     settings = replace(
-        given,
-        authorization=replace(given.authorization, database=url),
+        defaults,
+        authorization=replace(defaults.authorization, database=url),
         mail=mail,
         source=SettingsSource(None, directory, {}),
     )

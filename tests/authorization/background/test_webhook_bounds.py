@@ -86,8 +86,8 @@ def test_administrators_get_one_email_without_the_address_of_the_receiver(tmp_pa
         await happen(it, 8)
         await drain(it, delivery, shown.webhook_id)
         kept = await it.read(lambda tx: tx.mails.for_mailbox(it.clock.now, 10))
-        emails = [delivery.notices.outbox.open(each) for each in kept]
-        assert [each.uid for each in emails if each is not None] == [ADA]
+        emails = [delivery.notices.outbox.open(mail) for mail in kept]
+        assert [notice.uid for notice in emails if notice is not None] == [ADA]
         (email,) = emails
         assert email is not None
         text = write(email, brand=Brand("Example")).text

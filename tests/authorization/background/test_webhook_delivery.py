@@ -84,9 +84,9 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
         assert len(receiver.sent[2][0]["webhook-signature"].split()) == 1
         log = await it.perform(BY_ID["list_webhook_attempts"], path_of(shown))
         assert isinstance(log, AttemptList)
-        assert [each.outcome for each in log.items] == ["204"] * 3
-        assert all(len(each.excerpt) <= 200 for each in log.items)
-        assert all(each.excerpt.isprintable() for each in log.items)
+        assert [attempt.outcome for attempt in log.items] == ["204"] * 3
+        assert all(len(attempt.excerpt) <= 200 for attempt in log.items)
+        assert all(attempt.excerpt.isprintable() for attempt in log.items)
 
     run(tmp_path, story, database=database_url)
 
@@ -124,7 +124,7 @@ def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) 
         it.clock.now = Instant(it.clock.now + RECEIVER_PAUSES[-1] + LEASE)
         await happen(it, 8)
         await drain(it, delivery, shown.webhook_id)
-        arrived = [each["data"] for _, each in receiver.messages]
+        arrived = [message["data"] for _, message in receiver.messages]
         assert {"uid": 8, "done_by": "cli test"} in arrived
         assert (await waiting(it), (await webhook_state(it))) == (0, (0, ""))
 
@@ -169,7 +169,7 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
         receiver = Receiver()
         delivery = delivery_to(it, receiver)
         await happen(it, 7)
-        (event,) = [each for each in await it.event_records() if each.name == "user.enabled"]
+        (event,) = [record for record in await it.event_records() if record.name == "user.enabled"]
         shown = await create(it, "user.enabled")
         queued = await it.perform(BY_ID["test_webhook"], path_of(shown))
         assert isinstance(queued, MessageQueued)
@@ -179,7 +179,7 @@ def test_test_message_and_replay_keep_their_ids(tmp_path: Path) -> None:
             )
             assert again == MessageQueued(changed, event.id)
         await drain(it, delivery, shown.webhook_id)
-        assert {each for each, _ in receiver.messages} == {queued.event_id, event.id}
+        assert {message_id for message_id, _ in receiver.messages} == {queued.event_id, event.id}
         await it.perform(BY_ID["replay_webhook_event"], path_of(shown, event_id=event.id))
         await drain(it, delivery, shown.webhook_id)
         assert receiver.messages[-1][0] == event.id
@@ -283,15 +283,15 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
         monkeypatch.setattr(Store, kind, counted(getattr(Store, kind)))
 
     async def story(it: Harness) -> None:
-        wanted, delivery = (
+        subscribed, delivery = (
             it.foundation.store.listener(SubscribedEvents),
             delivery_to(it, Receiver()),
         )
         jobs = (delivery.follow_webhooks, delivery.deliver, delivery.keep_bounded)
-        tasks = [asyncio.create_task(each()) for each in jobs]
+        tasks = [asyncio.create_task(job()) for job in jobs]
         async with asyncio.timeout(20):
             # PostgreSQL is asked for changes until it answers; then nothing changes any more.
-            while not wanted.none_exist or it.foundation.store.engine in reads:
+            while not subscribed.none_exist or it.foundation.store.engine in reads:
                 reads.clear()
                 await asyncio.sleep(0.2)
         elsewhere = connect(database_url, directory=tmp_path)
@@ -302,11 +302,11 @@ def test_without_webhooks_nothing_is_read_until_another_process_creates_one(
             lambda tx: changes.create(tx, target, bytes(ENTROPY), it.clock.now), done_by=USUAL_ACTOR
         )
         await elsewhere.close()
-        await until(lambda: wanted.names == frozenset({"user.enabled"}))
+        await until(lambda: subscribed.names == frozenset({"user.enabled"}))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (wanted.names, wanted.none_exist) == (None, False)
+        assert (subscribed.names, subscribed.none_exist) == (None, False)
 
     run(tmp_path, story, database=database_url)
 
@@ -319,10 +319,10 @@ def test_requests_go_through_the_guarded_client(tmp_path: Path) -> None:
                 fetch, _ = door()
                 try:
                     sent = fetch.post_json(canary.url, b"{}", {"webhook-id": "ev_1"})
-                    found = str((await sent).status)
+                    result = str((await sent).status)
                 except Unfetchable as failure:
-                    found = failure.check
-                assert found == outcome
+                    result = failure.check
+                assert result == outcome
                 assert canary.connections == 1
                 assert b"webhook-id: ev_1" in canary.heard[0]
                 assert b"content-type: application/json" in canary.heard[0]
@@ -336,6 +336,6 @@ def test_requests_go_through_the_guarded_client(tmp_path: Path) -> None:
         assert not await inside.deliver_some(shown.webhook_id)
         log = await it.perform(BY_ID["list_webhook_attempts"], path_of(shown))
         assert isinstance(log, AttemptList)
-        assert [each.outcome for each in log.items] == ["fetch.address"]
+        assert [attempt.outcome for attempt in log.items] == ["fetch.address"]
 
     run(tmp_path, story)

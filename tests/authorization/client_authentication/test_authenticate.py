@@ -73,7 +73,7 @@ def test_a_loose_header_is_refused(header: str) -> None:
 
 
 def test_each_method_that_code_names_is_in_the_registry() -> None:
-    assert {method.name for method in METHODS} >= {each.value for each in AuthenticationMethod}
+    assert {method.name for method in METHODS} >= {member.value for member in AuthenticationMethod}
 
 
 def test_unknown_client_ids_do_not_fill_memory(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
         assert await it.write(lambda tx: registrar.disable(tx, client, it.clock.now))
         answer = await it.token("svc", grant_type="client_credentials")
         answer.refused(401, "invalid_client")
-        found = await it.read(lambda tx: tx.clients.find("svc"))
-        assert found is not None
-        assert await it.write(lambda tx: registrar.enable(tx, found, it.clock.now))
+        stored_client = await it.read(lambda tx: tx.clients.find("svc"))
+        assert stored_client is not None
+        assert await it.write(lambda tx: registrar.enable(tx, stored_client, it.clock.now))
         await it.own_token("svc")
 
     run(tmp_path, story)
@@ -80,10 +80,10 @@ def test_cache_of_clients_is_bounded_and_excludes_unknown_ids(
 
         await it.write(copies)
         for number in range(8):
-            found = await directory.find(f"c{number}")
-            assert found is not None
-            assert found.id == f"c{number}"
-            assert await directory.find(f"c{number}") is found
+            client = await directory.find(f"c{number}")
+            assert client is not None
+            assert client.id == f"c{number}"
+            assert await directory.find(f"c{number}") is client
             assert await directory.find(f"unknown{number}") is None
             assert len(directory._known) <= 3
 
@@ -139,12 +139,12 @@ def test_enabled_client_gets_tokens_from_a_process_that_heard_of_nothing(
 def test_unknown_client_and_wrong_secret_do_the_same_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[bool] = []
+    hits: list[bool] = []
     find = Clients.find
 
     def counted(self: Clients, client_id: str) -> Client | None:
         client = find(self, client_id)
-        found.append(client is not None)
+        hits.append(client is not None)
         return client
 
     async def story(it: Harness) -> None:
@@ -154,11 +154,11 @@ def test_unknown_client_and_wrong_secret_do_the_same_reads(
         reads: dict[str, list[list[bool]]] = {"svc": [], "nobody": []}
         for _ in range(40):
             for client_id, seen in reads.items():
-                found.clear()
+                hits.clear()
                 form = {"grant_type": "client_credentials", "client_secret": "w" * 40}
                 body = urlencode({**form, "client_id": client_id}).encode()
                 await it.call("POST", "/oauth/token", body, FORM)
-                seen.append(sorted(found))
+                seen.append(sorted(hits))
         assert reads["svc"] == reads["nobody"] == [[False, True]] * 40
 
     run(tmp_path, story)

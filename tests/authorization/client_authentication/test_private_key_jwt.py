@@ -16,14 +16,14 @@ TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 KEY = SigningKey.generate(Algorithm.ES256)
 
 
-def _assertion(it: Harness, jti: object = "one", **said: object) -> str:
+def _assertion(it: Harness, jti: object = "one", **changes: object) -> str:
     claims: jwt.Claims = {
         "iss": "pk",
         "sub": "pk",
         "aud": it.foundation.issuer,
         "exp": it.clock.now + 60,
         "jti": jti,
-        **said,
+        **changes,
     }
     return jwt.sign({k: v for k, v in claims.items() if v is not None}, KEY, typ="jwt")
 
@@ -33,12 +33,12 @@ async def _client(it: Harness) -> None:
     await it.client("pk", key_set=keys, grant_types=("authorization_code", "client_credentials"))
 
 
-async def _ask(it: Harness, assertion: str, **said: str) -> Answer:
+async def _ask(it: Harness, assertion: str, **fields: str) -> Answer:
     form = {
         "grant_type": "client_credentials",
         "client_assertion_type": TYPE,
         "client_assertion": assertion,
-        **said,
+        **fields,
     }
     return await it.post("/oauth/token", form)
 

@@ -35,13 +35,13 @@ def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
             form = Form({"client_id": "web", "client_secret": secret})
             await authentication.authenticate(Presented(form, None, (), it.clock.now), "here")
             await uses.flush(store)
-            (known,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
-            return known.last_used_at
+            (stored_secret,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
+            return stored_secret.last_used_at
 
         with pytest.raises(Refused):
             await tried("wrong")
-        (known,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
-        assert known.last_used_at is None
+        (stored_secret,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
+        assert stored_secret.last_used_at is None
         first = it.clock.now
         assert await tried(SECRET) == first
         it.clock.now = Instant(first + hours(1) - 1)
@@ -56,11 +56,11 @@ def test_failed_write_is_retried(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         uses, store = SecretUses(), it.foundation.store
-        (known,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
-        uses.record(known.id, it.clock.now)
+        (stored_secret,) = await store.read(lambda tx: tx.secrets.usable("web", it.clock.now))
+        uses.record(stored_secret.id, it.clock.now)
         uses.record("\ud800", it.clock.now)
         with pytest.raises(UnstorableValue):
             await uses.flush(store)
-        assert set(uses._waiting) == {known.id, "\ud800"}
+        assert set(uses._waiting) == {stored_secret.id, "\ud800"}
 
     run(tmp_path, story)

@@ -31,8 +31,8 @@ _GRANT = "client_credentials"
 _NEW = "n" * 40
 
 
-async def _service(it: Harness, name: str = "svc", **said: object) -> Client:
-    return await it.client(name, grant_types=(_GRANT,), **said)
+async def _service(it: Harness, name: str = "svc", **metadata: object) -> Client:
+    return await it.client(name, grant_types=(_GRANT,), **metadata)
 
 
 def _in_body(it: Harness, name: str = "svc", secret: str = SECRET) -> Awaitable[Answer]:
@@ -52,10 +52,10 @@ def _verifications(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     authenticate = ClientAuthentication.authenticate
 
     async def watched(
-        self: ClientAuthentication, presented: Presented, place: str
+        self: ClientAuthentication, presented: Presented, address_prefix: str
     ) -> Authenticated:
         seen.append("body" if presented.basic is None else "header")
-        return await authenticate(self, presented, place)
+        return await authenticate(self, presented, address_prefix)
 
     with monkeypatch.context() as patch:
         patch.setattr(ClientAuthentication, "authenticate", watched)
@@ -139,8 +139,10 @@ def test_change_by_another_process_is_noticed_as_soon_as_without_the_memory(
                 )
             )
         elif change == "end":
-            (known,) = client.secrets
-            assert await it.write(lambda tx: registrar.end_secret(tx, client, known.id, now))
+            (stored_secret,) = client.secrets
+            assert await it.write(
+                lambda tx: registrar.end_secret(tx, client, stored_secret.id, now)
+            )
         else:
             await it.write(lambda tx: registrar.remove(tx, client, now, because="deleted"))
         # What `Engine.changed` tells after half a second on PostgreSQL, and at once on SQLite.
@@ -157,9 +159,9 @@ def test_own_change_is_noticed_at_once(tmp_path: Path, database_url: str) -> Non
         registrar = it.foundation.registrar("test")
         assert await it.store.write(lambda tx: registrar.disable(tx, client, it.clock.now))
         (await _in_body(it)).refused(401, "invalid_client")
-        found = await it.read(lambda tx: tx.clients.find("svc"))
-        assert found is not None
-        assert await it.store.write(lambda tx: registrar.enable(tx, found, it.clock.now))
+        stored_client = await it.read(lambda tx: tx.clients.find("svc"))
+        assert stored_client is not None
+        assert await it.store.write(lambda tx: registrar.enable(tx, stored_client, it.clock.now))
         assert (await _in_body(it)).status == 200
 
     run(tmp_path, story, database_url)
@@ -264,8 +266,8 @@ def test_use_of_a_remembered_secret_is_recorded_once_an_hour(tmp_path: Path) -> 
         for at, noted in ((now, now - hours(1) + 1), (now + 1, now + 1), (now + 2, now + 1)):
             assert await memory.find(digest, None, Instant(at)) is not None
             await uses.flush(store)
-            (known,) = await store.read(lambda tx: tx.secrets.usable("svc", now))
-            assert known.last_used_at == noted
+            (stored_secret,) = await store.read(lambda tx: tx.secrets.usable("svc", now))
+            assert stored_secret.last_used_at == noted
 
     run(tmp_path, story)
 

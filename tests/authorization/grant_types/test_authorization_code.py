@@ -18,8 +18,8 @@ async def _shrink(it: Harness, client_id: str, *scopes: str) -> None:
     client = await it.read(lambda tx: tx.clients.find(client_id))
     assert client is not None
     metadata = replace(metadata_of(client), scopes=scopes)
-    said = await it.write(lambda tx: registrar.change(tx, client, metadata, it.clock.now))
-    assert not isinstance(said, tuple), said
+    result = await it.write(lambda tx: registrar.change(tx, client, metadata, it.clock.now))
+    assert not isinstance(result, tuple), result
 
 
 def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) 
         for _ in range(2):
             (await it.exchange("web", code)).refused(400, "invalid_grant")
         assert (await it.introspect(first.text("access_token")))["active"] is False
-        told = ["code.redeemed", "code.replayed", "grant.revoked"]
-        assert sorted(await it.events()) == told
+        expected = ["code.redeemed", "code.replayed", "grant.revoked"]
+        assert sorted(await it.events()) == expected
 
     run(tmp_path, story)
 

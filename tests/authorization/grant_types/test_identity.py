@@ -32,10 +32,10 @@ async def _read(it: Harness, answer: Answer, client_id: str = "app") -> dict[str
     )
 
 
-async def _exchange(it: Harness, scope: str = "openid", **said: object) -> Answer:
+async def _exchange(it: Harness, scope: str = "openid", **options: object) -> Answer:
     if "app" not in it.clients:
         await it.client("app", scopes=(*IDENTITY, "notes:read"))
-    answer = await it.exchange("app", await it.code("app", scope, **said))  # type: ignore[arg-type]
+    answer = await it.exchange("app", await it.code("app", scope, **options))  # type: ignore[arg-type]
     assert answer.status == 200, answer.body
     return answer
 
@@ -96,8 +96,8 @@ def test_id_token_carries_claims_of_scopes_as_its_client_says(
             again = await it.refresh("app", answer.text("refresh_token"))
             assert (await _read(it, again))["email"] == claims["email"]
             return
-        asked = '{"id_token":{"email":null}}'
-        claims = await _read(it, await _exchange(it, "openid profile", claims=asked))
+        claims_request = '{"id_token":{"email":null}}'
+        claims = await _read(it, await _exchange(it, "openid profile", claims=claims_request))
         assert claims["email"] == "ada@example.com"
 
     run(tmp_path, story)
@@ -105,9 +105,9 @@ def test_id_token_carries_claims_of_scopes_as_its_client_says(
 
 def test_a_refresh_says_the_same_sign_in_again(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
-        asked = '{"id_token":{"email":null}}'
+        claims_request = '{"id_token":{"email":null}}'
         first = await _exchange(
-            it, "openid notes:read", nonce="n-1", methods=("pwd",), claims=asked
+            it, "openid notes:read", nonce="n-1", methods=("pwd",), claims=claims_request
         )
         before = await _read(it, first)
         it.clock.forward(100)
@@ -128,15 +128,15 @@ def test_a_password_sent_through_an_app_is_no_sign_in_here(tmp_path: Path) -> No
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password", "refresh_token"), scopes=IDENTITY)
         await it.password(PASSWORD)
-        said = {"grant_type": "password", "username": "ada", "password": PASSWORD}
-        answer = await it.token("own", **said, scope="openid email")
+        form = {"grant_type": "password", "username": "ada", "password": PASSWORD}
+        answer = await it.token("own", **form, scope="openid email")
         assert answer.status == 200, answer.body
         assert "id_token" not in answer.json
         again = await it.refresh("own", answer.text("refresh_token"))
         assert "id_token" not in again.json
         bearer = f"Bearer {again.text('access_token')}"
-        told = await it.call("GET", "/oauth/userinfo", authorization=bearer)
-        assert told.json["email"] == "ada@example.com"
+        userinfo = await it.call("GET", "/oauth/userinfo", authorization=bearer)
+        assert userinfo.json["email"] == "ada@example.com"
 
     run(tmp_path, story)
 

@@ -16,8 +16,8 @@ from valetkey.kernel.replace import replace
 _WORD = "a good long password"
 
 
-async def _ask(it: Harness, client_id: str = "own", **said: str) -> Answer:
-    form = {"grant_type": "password", "username": "ada", "password": _WORD, **said}
+async def _ask(it: Harness, client_id: str = "own", **parameters: str) -> Answer:
+    form = {"grant_type": "password", "username": "ada", "password": _WORD, **parameters}
     return await it.token(client_id, **form)
 
 

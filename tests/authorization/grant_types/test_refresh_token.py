@@ -28,8 +28,8 @@ def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_
     async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         for _ in range(5):
-            said = await it.tokens("spa")
-            token = said.text("refresh_token")
+            tokens = await it.tokens("spa")
+            token = tokens.text("refresh_token")
             answers = await asyncio.gather(
                 *(it.refresh("spa", token) for _ in range(4)),
                 it.token("spa", "/oauth/revoke", token=token),
@@ -38,8 +38,8 @@ def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_
             assert {answer.status for answer in answers} <= {200, 400}
             for answer in answers:
                 if answer.status == 200 and "access_token" in answer.json:
-                    told = await it.introspect(answer.text("access_token"))
-                    assert told == {"active": False}
+                    introspection = await it.introspect(answer.text("access_token"))
+                    assert introspection == {"active": False}
                     (await it.refresh("spa", answer.text("refresh_token"))).refused(
                         400, "invalid_grant"
                     )

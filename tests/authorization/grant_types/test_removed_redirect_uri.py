@@ -21,8 +21,8 @@ def test_code_is_redeemed_although_its_redirect_uri_was_removed(
         wrong.refused(400, "invalid_grant")
         # No further code is sent there.
         browser = it.browser(host="localhost:8400", scheme="http")
-        asked = {"response_type": "code", "client_id": "web", "redirect_uri": CALLBACK}
-        page = await browser.get("/oauth/authorize", **asked)
+        parameters = {"response_type": "code", "client_id": "web", "redirect_uri": CALLBACK}
+        page = await browser.get("/oauth/authorize", **parameters)
         assert (page.status, page.location) == (400, "")
         it.clock.forward(61)
         (await it.exchange("web", codes[2])).refused(400, "invalid_grant")

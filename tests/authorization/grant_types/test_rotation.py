@@ -110,41 +110,41 @@ class Rotation(RuleBasedStateMachine):
             reader=_READER,
             claims=TokenClaims(self.store, _DEFAULT),
         )
-        said = self._write(lambda tx: refresh_token.redeem(tx, request))
-        if isinstance(said, Refusal):
+        outcome = self._write(lambda tx: refresh_token.redeem(tx, request))
+        if isinstance(outcome, Refusal):
             return None
-        assert isinstance(said, Granted)
-        assert said.refresh_token is not None
-        return said.refresh_token.reveal()
+        assert isinstance(outcome, Granted)
+        assert outcome.refresh_token is not None
+        return outcome.refresh_token.reveal()
 
     def _ended(self) -> bool:
         return not self.alive or self.now >= NOW + LIFE
 
     @rule()
     def use_the_current_token(self) -> None:
-        given = self._present(self.tokens[-1])
+        token = self._present(self.tokens[-1])
         if self._ended() or self.now >= self.used_at + IDLE:
-            assert given is None
+            assert token is None
             return
         self.used_at = self.now
         if not (self.client.is_public or self.client.rotates_refresh_token):
-            assert given == self.tokens[-1]
+            assert token == self.tokens[-1]
             return
-        assert given is not None
-        assert given not in self.tokens
-        self.tokens.append(given)
+        assert token is not None
+        assert token not in self.tokens
+        self.tokens.append(token)
         self.rotated_at = self.now
 
     @precondition(lambda self: len(self.tokens) > 1)
     @rule(until=st.sampled_from([0, WINDOW - 1, WINDOW, WINDOW + 1, IDLE - 1, IDLE]))
     def repeat_the_previous_token(self, until: int) -> None:
         self.now = max(self.now, Instant(self.rotated_at + until))
-        given = self._present(self.tokens[-2])
+        token = self._present(self.tokens[-2])
         longest = WINDOW if self.client.is_public else IDLE
         if not self._ended() and self.now < self.rotated_at + longest:
-            assert given == self.tokens[-1]
+            assert token == self.tokens[-1]
         else:
-            assert given is None
+            assert token is None
             self.alive = False
 
     @precondition(lambda self: len(self.tokens) > 2)
@@ -174,11 +174,11 @@ class Rotation(RuleBasedStateMachine):
         """What the database would exchange: the newest token while the grant lives, or nothing."""
         if not self.tokens:
             return
-        found = self.loop.run_until_complete(self.store.read(lambda tx: tx.grants.find(GRANT)))
-        assert found is not None
-        assert (found.grant.revoked_at is None) == self.alive or self.now >= NOW + LIFE
+        record = self.loop.run_until_complete(self.store.read(lambda tx: tx.grants.find(GRANT)))
+        assert record is not None
+        assert (record.grant.revoked_at is None) == self.alive or self.now >= NOW + LIFE
         prints = [fingerprint_of(_KEY, token.partition(".")[0], GRANT) for token in self.tokens]
-        assert found.grant.refresh_print == prints[-1]
+        assert record.grant.refresh_print == prints[-1]
         assert len(set(prints)) == len(prints)
 
 

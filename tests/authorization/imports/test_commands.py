@@ -34,9 +34,9 @@ def test_dry_run_then_import_with_report(tmp_path: Path) -> None:
     _site(tmp_path, _FILE)
     dry = valetkey("user", "import", "users.csv", "--dry-run", "--json", here=tmp_path)
     assert (dry.code, dry.json["can_be_imported"], dry.json["faults"]) == (1, 2, 1)
-    asked = valetkey("user", "import", "users.csv", here=tmp_path)
-    assert asked.code == 2
-    assert "add --yes" in asked.err
+    result = valetkey("user", "import", "users.csv", here=tmp_path)
+    assert result.code == 2
+    assert "add --yes" in result.err
     assert len(valetkey("user", "list", "--json", here=tmp_path).json) == 0
     done = valetkey("user", "import", "users.csv", "--yes", "--report", "r.csv", here=tmp_path)
     assert done.code == 1, done.err
@@ -103,9 +103,9 @@ async def _kill_and_continue(url: str, process: subprocess.Popen[bytes]) -> None
         while await worker.process_stage():
             pass
         assert await _users(store) == _MANY
-        (found,) = await store.read(lambda tx: UserImports.of(tx).recent(2))
-        counts = await store.read(lambda tx: UserImports.of(tx).counts(found.id))
-        assert (found.state.value, dict(counts)) == ("finished", {"created": _MANY})
+        (user_import,) = await store.read(lambda tx: UserImports.of(tx).recent(2))
+        counts = await store.read(lambda tx: UserImports.of(tx).counts(user_import.id))
+        assert (user_import.state.value, dict(counts)) == ("finished", {"created": _MANY})
     finally:
         await engine.close()
 
@@ -134,9 +134,9 @@ def test_check_hashes_names_rows_that_cannot_work(tmp_path: Path) -> None:
     assert "Without a hash  1" in ran.out
     assert "password_hash: unknown format" in ran.out
     assert "secret" not in ran.out + ran.err
-    told = valetkey("user", "check-hashes", "users.csv", "--json", here=tmp_path).json
-    assert [(it["row"], it["username"]) for it in told["problems"]] == [(3, "bob"), (5, "dora")]
-    assert told["problems"][1]["reason"] == "password_hash: too costly to verify"
+    report = valetkey("user", "check-hashes", "users.csv", "--json", here=tmp_path).json
+    assert [(it["row"], it["username"]) for it in report["problems"]] == [(3, "bob"), (5, "dora")]
+    assert report["problems"][1]["reason"] == "password_hash: too costly to verify"
     (tmp_path / "users.csv").write_text(content.partition("\nbob")[0])
     assert valetkey("user", "check-hashes", "users.csv", here=tmp_path).code == 0
     assert list(tmp_path.iterdir()) == [tmp_path / "users.csv"]

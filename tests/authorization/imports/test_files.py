@@ -29,9 +29,9 @@ def _rows(content: str | bytes, form: FileFormat = FileFormat.CSV) -> list[Impor
 
 
 def _user(row: ImportRow, kind: ImportKind = ImportKind.CSV) -> ImportedUser:
-    found = decode(kind, row.data)
-    assert isinstance(found, ImportedUser), found
-    return found
+    user = decode(kind, row.data)
+    assert isinstance(user, ImportedUser), user
+    return user
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -46,9 +46,9 @@ def test_csv_is_read_with_any_delimiter_line_end_and_byte_order_mark(mark: str, 
     content = end.join(lines).replace(",", mark).encode("utf-8-sig")
     ada, bob = _rows(content)
     assert (ada.line, bob.line) == (2, 4)
-    found = _user(ada)
-    assert (found.username, found.uid, found.email_verified) == ("ada", 17, False)
-    assert found.address != _user(bob).address
+    user = _user(ada)
+    assert (user.username, user.uid, user.email_verified) == ("ada", 17, False)
+    assert user.address != _user(bob).address
     assert _user(bob).email == "bob@example.com"
 
 
@@ -107,8 +107,8 @@ def test_duplicates_and_huge_rows_are_faults_of_their_rows() -> None:
         f"carl,carl@example.com,{'x' * LONGEST_ROW}"
     )
     assert first.state is RowState.WAITING
-    told = [(each.state, explain(each.reason)) for each in (second, third)]
-    assert told == [
+    faults = [(row.state, explain(row.reason)) for row in (second, third)]
+    assert faults == [
         (RowState.FAULTY, "username: the same as in row 2"),
         (RowState.FAULTY, "email: the same as in row 2"),
     ]
@@ -137,9 +137,9 @@ def test_duplicates_and_huge_rows_are_faults_of_their_rows() -> None:
     ],
 )
 def test_fault_of_a_row_names_its_field(data: str, said: str) -> None:
-    found = decode(ImportKind.JSON, data)
-    assert isinstance(found, Reason)
-    assert said in explain(stored_reasons([found]))
+    fault = decode(ImportKind.JSON, data)
+    assert isinstance(fault, Reason)
+    assert said in explain(stored_reasons([fault]))
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_fault_of_a_row_names_its_field(data: str, said: str) -> None:
 )
 def test_fault_of_a_cell_has_a_code(column: str, cell: str, code: str) -> None:
     (row,) = _rows(f"{_HEADING},{column}\nada,ada@example.com,{cell}")
-    found = decode(ImportKind.CSV, row.data)
-    assert isinstance(found, Reason)
-    assert (found.field, found.code) == (column.replace(".", "/"), code)
+    fault = decode(ImportKind.CSV, row.data)
+    assert isinstance(fault, Reason)
+    assert (fault.field, fault.code) == (column.replace(".", "/"), code)
 
 
 def test_reasons_are_stored_as_codes_up_to_two_hundred_characters() -> None:
@@ -180,7 +180,7 @@ def test_codes_of_templates_and_of_sentences_differ() -> None:
 def test_reasons_of_other_versions_are_shown() -> None:
     before = "email: must be an email address; attributes/a: is not declared; the row is not JSON"
     assert explain(before) == before
-    assert [each.field for each in reasons_of(before)] == ["email", "attributes/a", ""]
+    assert [fault.field for fault in reasons_of(before)] == ["email", "attributes/a", ""]
     assert explain(stored_reasons([Reason("name", "of a newer version")])).endswith("version")
 
 

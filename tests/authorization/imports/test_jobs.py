@@ -116,9 +116,9 @@ class _Imports:
         return await self.it.store.read(lambda tx: UserImports.of(tx).find(import_id))
 
     async def state(self, import_id: str) -> ImportState:
-        found = await self.find(import_id)
-        assert found is not None
-        return found.state
+        user_import = await self.find(import_id)
+        assert user_import is not None
+        return user_import.state
 
     async def counts(self, import_id: str) -> Mapping[RowState, int]:
         return await self.it.store.read(lambda tx: UserImports.of(tx).counts(import_id))
@@ -148,8 +148,8 @@ _UNVERIFIABLE = {
 
 def test_accepted_hash_lets_its_user_in_and_no_stored_hash_is_an_error(tmp_path: Path) -> None:
     rows = [
-        {"username": name, "email": f"{name}@example.com", "password_hash": each}
-        for name, each in (_HASHES | _UNVERIFIABLE).items()
+        {"username": name, "email": f"{name}@example.com", "password_hash": password_hash}
+        for name, password_hash in (_HASHES | _UNVERIFIABLE).items()
     ]
 
     async def story(it: Harness) -> None:
@@ -246,9 +246,9 @@ def test_dry_run_changes_nothing_and_import_reports_every_row(
         # What the file said is not kept.
         assert await _kept(it) == 0
         page = await it.store.read(lambda tx: tx.events.page(Instant(0), "", 1_000))
-        told = {each.name: each.done_by for each in page if each.name.startswith("user")}
-        assert set(told) == {"user_import.started", "user.registered", "user_import.finished"}
-        assert told["user_import.finished"] == by_cli("root")
+        actors = {event.name: event.done_by for event in page if event.name.startswith("user")}
+        assert set(actors) == {"user_import.started", "user.registered", "user_import.finished"}
+        assert actors["user_import.finished"] == by_cli("root")
 
     run(tmp_path, story, database_url)
 
@@ -267,13 +267,17 @@ def test_64_parallel_workers_create_each_user_once(tmp_path: Path, database_url:
         content = _file(8 * BATCH)
         one, other = await imports.checked(content), await imports.checked(content)
         moved = await asyncio.gather(
-            *(imports.move(each, ImportState.IMPORTING) for each in (one, other) for _ in range(8))
+            *(
+                imports.move(import_id, ImportState.IMPORTING)
+                for import_id in (one, other)
+                for _ in range(8)
+            )
         )
         assert moved.count(True) == 2
         await asyncio.gather(*(_step_until_over(imports, (one, other)) for _ in range(64)))
-        counts = [await imports.counts(each) for each in (one, other)]
-        assert sum(each.get(RowState.CREATED, 0) for each in counts) == 8 * BATCH
-        assert sum(each.get(RowState.EXISTS, 0) for each in counts) == 8 * BATCH
+        counts = [await imports.counts(import_id) for import_id in (one, other)]
+        assert sum(row_counts.get(RowState.CREATED, 0) for row_counts in counts) == 8 * BATCH
+        assert sum(row_counts.get(RowState.EXISTS, 0) for row_counts in counts) == 8 * BATCH
         assert await it.count("users") == 2 + 8 * BATCH
         assert (await it.events()).count("user.registered") == 8 * BATCH
         assert (await it.events()).count("user_import.finished") == 2
@@ -284,15 +288,17 @@ def test_64_parallel_workers_create_each_user_once(tmp_path: Path, database_url:
 async def _step_until_over(imports: _Imports, ids: tuple[str, ...]) -> None:
     for import_id in ids:
         while True:
-            found = await imports.find(import_id)
-            assert found is not None
-            if not found.is_due:
+            user_import = await imports.find(import_id)
+            assert user_import is not None
+            if not user_import.is_due:
                 break
-            await imports.it.store.write(_stepping(imports, found))
+            await imports.it.store.write(_stepping(imports, user_import))
 
 
-def _stepping(imports: _Imports, found: UserImport) -> Callable[[Transaction], UserImport | None]:
-    return lambda tx: imports.work.step(tx, found, imports.it.clock.now)
+def _stepping(
+    imports: _Imports, user_import: UserImport
+) -> Callable[[Transaction], UserImport | None]:
+    return lambda tx: imports.work.step(tx, user_import, imports.it.clock.now)
 
 
 def test_import_of_a_killed_worker_is_continued_by_another(
@@ -302,10 +308,10 @@ def test_import_of_a_killed_worker_is_continued_by_another(
         imports = _Imports(it)
         import_id = await imports.checked(_file(3 * BATCH))
         assert await imports.move(import_id, ImportState.IMPORTING)
-        found = await imports.find(import_id)
-        assert found is not None
+        user_import = await imports.find(import_id)
+        assert user_import is not None
         # One batch is committed; the worker dies in the middle of the next one.
-        after = await it.store.write(_stepping(imports, found))
+        after = await it.store.write(_stepping(imports, user_import))
         assert after is not None
 
         def dies(tx: Transaction) -> None:
@@ -330,9 +336,9 @@ def test_import_stops_when_administrator_loses_the_role(tmp_path: Path) -> None:
         await give(it, Role.ADMINISTRATOR)
         import_id = await imports.checked(_file(2 * BATCH), _Administrator(ALICE.uid))
         assert await imports.move(import_id, ImportState.IMPORTING)
-        found = await imports.find(import_id)
-        assert found is not None
-        await it.store.write(_stepping(imports, found))
+        user_import = await imports.find(import_id)
+        assert user_import is not None
+        await it.store.write(_stepping(imports, user_import))
         await give(it, Role.SUPPORT)
         it.clock.forward(10)
         await imports.finish()
@@ -365,18 +371,18 @@ def test_open_imports_are_bounded_and_old_ones_swept(tmp_path: Path) -> None:
         imports = _Imports(it)
 
         def begin(tx: Transaction) -> bool:
-            wanted = UserImport(
+            user_import = UserImport(
                 *("im_upload", None, by_cli("root"), "a", ImportKind.CSV, ImportState.RECEIVING),
                 *(0, 0, it.clock.now),
             )
-            return UserImports.of(tx).begin(wanted, MOST_OPEN)
+            return UserImports.of(tx).begin(user_import, MOST_OPEN)
 
         async def sweep(after: int) -> list[str]:
             it.clock.forward(after)
             while await it.store.write(lambda tx: sweep_imports(tx, it.clock.now, 7)):
                 pass
             recent = await it.store.read(lambda tx: UserImports.of(tx).recent(20))
-            return [each.id for each in recent]
+            return [user_import.id for user_import in recent]
 
         finished = await imports.imported(_file(10))
         assert await it.store.write(begin)

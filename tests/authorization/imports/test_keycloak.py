@@ -185,7 +185,7 @@ def test_realm_becomes_files_that_are_imported_and_applied(tmp_path: Path) -> No
 
 def test_clients_keep_what_the_rules_allow(tmp_path: Path) -> None:
     assert _convert(tmp_path).code == 0
-    clients = {each["client_id"]: each for each in _apply(tmp_path)["clients"]}
+    clients = {client["client_id"]: client for client in _apply(tmp_path)["clients"]}
     assert list(clients) == ["shop", "app", "minus", "tv", "weaker"]
     shop, app = clients["shop"], clients["app"]
     uris = ["https://shop.acme.example/callback", "https://shop.acme.example/"]
@@ -206,7 +206,7 @@ def test_clients_keep_what_the_rules_allow(tmp_path: Path) -> None:
 
 def test_users_keep_hashes_names_groups_and_roles(tmp_path: Path) -> None:
     assert _convert(tmp_path).code == 0
-    users = {each["username"]: each for each in json.loads((tmp_path / "users.json").read_text())}
+    users = {user["username"]: user for user in json.loads((tmp_path / "users.json").read_text())}
     assert list(users) == ["ada", "admin-acme", "costly", "argon"]
     assert users["ada"]["password_hash"].startswith("$pbkdf2-sha512$i=1000$")
     assert users["ada"]["nickname"] == "Countess"
@@ -216,7 +216,7 @@ def test_users_keep_hashes_names_groups_and_roles(tmp_path: Path) -> None:
     assert users["argon"]["password_hash"].startswith("$argon2id$v=19$m=7168,t=5,p=1$")
     assert "password_hash" not in users["costly"]
     content = _apply(tmp_path)
-    members = {each["name"]: each.get("members", []) for each in content["groups"]}
+    members = {group["name"]: group.get("members", []) for group in content["groups"]}
     assert members == {
         "staff": [],
         "staff.R-D": ["ada"],
@@ -224,14 +224,16 @@ def test_users_keep_hashes_names_groups_and_roles(tmp_path: Path) -> None:
         "chief": ["ada"],
         "shop.buyer": ["ada"],
     }
-    more = {each["username"]: each for each in content["users"]}
+    more = {user["username"]: user for user in content["users"]}
     assert more["ada"]["attributes"]["badge"] == ["7", "8"]
     assert more["ada"]["attributes"]["former_sub"] == _REALM["users"][0]["id"]
     assert more["admin-acme"]["disabled"] is True
 
 
 def test_what_is_left_out_is_listed_with_the_reason(tmp_path: Path) -> None:
-    left = {each["what"]: each["reason"] for each in _convert(tmp_path).json["left_out"]}
+    left = {
+        omission["what"]: omission["reason"] for omission in _convert(tmp_path).json["left_out"]
+    }
     for what, why in {
         "user nobody-knows": "no email address",
         "user double": "another user",
@@ -260,7 +262,10 @@ def test_what_is_left_out_is_listed_with_the_reason(tmp_path: Path) -> None:
 def test_groups_and_roles_with_another_name_are_listed(tmp_path: Path) -> None:
     groups = [{"name": name} for name in ("C++", "C#", "admin", "plain")]
     realm = {"realm": "x", "groups": groups, "roles": {"realm": [{"name": "admin"}]}}
-    left = {each["what"]: each["reason"] for each in _convert(tmp_path, realm).json["left_out"]}
+    left = {
+        omission["what"]: omission["reason"]
+        for omission in _convert(tmp_path, realm).json["left_out"]
+    }
     assert list(left) == ["group /C++", "group /C#", "role admin"]
     for what, name in {"group /C++": "C:", "group /C#": "C-2:", "role admin": "admin-2:"}.items():
         assert f"the group is {name}" in left[what]
@@ -290,8 +295,8 @@ def test_shapes_that_no_export_has_are_no_failure(tmp_path: Path) -> None:
             "clients": [{"clientId": "c", **client}],
             "groups": [{"name": value, "subGroups": value}],
         }
-        for each, folder in ((realm, f"a{number}"), (other, f"b{number}")):
-            assert _convert(tmp_path, each, "--output", folder).code == 0, each
+        for export, folder in ((realm, f"a{number}"), (other, f"b{number}")):
+            assert _convert(tmp_path, export, "--output", folder).code == 0, export
 
 
 def test_users_in_files_of_their_own_belong_to_the_realm(tmp_path: Path) -> None:

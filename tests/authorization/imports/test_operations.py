@@ -47,15 +47,15 @@ async def _work(it: Harness) -> None:
         while await worker.process_stage():
             pass
         recent = await it.read(lambda tx: UserImports.of(tx).recent(20))
-        return not any(each.is_due for each in recent)
+        return not any(user_import.is_due for user_import in recent)
 
     await until_found(rests)
 
 
 async def _figures(by: Caller, at: str) -> tuple[object, ...]:
-    found = (await by.call("GET", at)).json
+    user_import = (await by.call("GET", at)).json
     names = ("state", "created", "can_be_imported", "existing", "faults")
-    return tuple(found[name] for name in names)
+    return tuple(user_import[name] for name in names)
 
 
 def test_file_is_checked_then_imported_and_every_row_is_told(
@@ -71,7 +71,7 @@ def test_file_is_checked_then_imported_and_every_row_is_told(
         assert await _figures(admin, at) == ("checked", 0, 1, 1, 1)
         assert await it.events() == before
         started = [await admin.call("POST", f"{at}/start") for _ in "12"]
-        assert [each.json for each in started] == [{"changed": True}, {"changed": False}]
+        assert [answer.json for answer in started] == [{"changed": True}, {"changed": False}]
         await _work(it)
         assert await _figures(admin, at) == ("finished", 1, 0, 1, 1)
         first = await admin.call("GET", f"{at}/rows?limit=1")
@@ -81,10 +81,10 @@ def test_file_is_checked_then_imported_and_every_row_is_told(
         rest = await admin.call("GET", f"{at}/rows?cursor={first.json['next']}")
         problems = await admin.call("GET", f"{at}/rows?show=problems")
         assert rest.items == problems.items
-        told = [(each["row"], each["result"], each["reasons"]) for each in rest.items]
+        results = [(row["row"], row["result"], row["reasons"]) for row in rest.items]
         taken = {"field": "username", "detail": "an account with this name already exists"}
         invalid = {"field": "email", "detail": "must be an email address"}
-        assert told == [(3, "exists", [taken]), (4, "faulty", [invalid])]
+        assert results == [(3, "exists", [taken]), (4, "faulty", [invalid])]
         carls = await it.read(lambda tx: tx.users.find_by_username("carl"))
         assert carls is not None
         events = await it.read(lambda tx: tx.events.page(it.clock.now, "", 1_000))
@@ -109,13 +109,13 @@ def test_two_imports_of_the_same_users_at_once_create_each_user_once(
         both = await asyncio.gather(_uploaded(admin, many), _uploaded(admin, many))
         await _work(it)
         starts = [admin.call("POST", f"{at}/start") for at in both for _ in range(8)]
-        changed = [each.json["changed"] for each in await asyncio.gather(*starts)]
+        changed = [answer.json["changed"] for answer in await asyncio.gather(*starts)]
         assert changed.count(True) == 2
         await asyncio.gather(*(_work(it) for _ in range(8)))
         figures = [await _figures(admin, at) for at in both]
-        assert {each[0] for each in figures} == {"finished"}
-        assert sum(int(str(each[1])) for each in figures) == 60
-        assert sum(int(str(each[3])) for each in figures) == 60
+        assert {import_figures[0] for import_figures in figures} == {"finished"}
+        assert sum(int(str(import_figures[1])) for import_figures in figures) == 60
+        assert sum(int(str(import_figures[3])) for import_figures in figures) == 60
 
     run(tmp_path, story, database=database_url)
 
@@ -126,7 +126,7 @@ def test_ndjson_and_json_are_taken_and_unfinished_imports_bounded(tmp_path: Path
         at = await _uploaded(admin, _NDJSON, "Application/X-NDJSON; charset=UTF-8")
         await _work(it)
         rows = (await admin.call("GET", f"{at}/rows?show=problems")).items
-        assert [(each["row"], each["reasons"]) for each in rows] == [
+        assert [(row["row"], row["reasons"]) for row in rows] == [
             (2, [{"field": "", "detail": "the row is not JSON"}]),
             (3, [{"field": "username", "detail": "the same as in row 1"}]),
         ]
@@ -194,11 +194,11 @@ def test_token_without_the_permission_and_disabled_administrator_import_nothing(
 def test_file_that_is_not_checked_cannot_be_started(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         admin = await caller(it)
-        wanted = UserImport(
+        user_import = UserImport(
             *("im_upload", ADA, by_user(ADA), "a", ImportKind.CSV, ImportState.RECEIVING),
             *(0, 0, it.clock.now),
         )
-        assert await it.write(lambda tx: UserImports.of(tx).begin(wanted, MOST_OPEN))
+        assert await it.write(lambda tx: UserImports.of(tx).begin(user_import, MOST_OPEN))
         early = await admin.call("POST", f"{_ALL}/im_upload/start")
         assert (early.status, "still being checked" in str(early.json["detail"])) == (409, True)
 

@@ -99,8 +99,8 @@ def test_file_is_checked_then_imported_then_reported(tmp_path: Path, database_ur
         assert ",fault,email: " in report.body
         carl = await it.store.read(lambda tx: tx.users.find_by_username("carl"))
         assert carl is not None
-        told = await it.store.read(lambda tx: tx.events.page(it.clock.now, "", 1_000))
-        by = {each.done_by for each in told if each.name.startswith("user_import.")}
+        events = await it.store.read(lambda tx: tx.events.page(it.clock.now, "", 1_000))
+        by = {event.done_by for event in events if event.name.startswith("user_import.")}
         assert by == {"user 1001"}
 
     run(tmp_path, story, database_url)
@@ -336,8 +336,8 @@ def test_cells_of_attributes_are_read_as_their_types(tmp_path: Path, database_ur
         await it.store.write(partial(_declared, smaller, it.clock.now))
         await decide(browser, checked, "do")
         await work(it)
-        found = await it.store.read(lambda tx: UserImports.of(tx).rows(_id(sent), 0, 10))
-        assert [(each.state, explain(each.reason)) for each in found] == [
+        imported_rows = await it.store.read(lambda tx: UserImports.of(tx).rows(_id(sent), 0, 10))
+        assert [(row.state, explain(row.reason)) for row in imported_rows] == [
             (RowState.CREATED, ""),
             (RowState.FAULTY, "attributes/floor: must be a whole number"),
             (RowState.FAULTY, "attributes/any: must be valid JSON"),

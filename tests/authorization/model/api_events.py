@@ -12,10 +12,8 @@ _OPERATIONS = {operation.id: operation for operation in APIS}
 
 async def apis(it: Harness) -> None:
     """An API is declared, changed, disabled, enabled and deleted."""
-    wanted = ApiWanted(
-        "https://calendar.example", "Calendar", {"calendar:read": "see your calendar"}
-    )
-    await it.perform(_OPERATIONS["create_api"], {}, wanted)
+    api = ApiWanted("https://calendar.example", "Calendar", {"calendar:read": "see your calendar"})
+    await it.perform(_OPERATIONS["create_api"], {}, api)
     listed = await it.read(lambda tx: tx.apis.page("", 10))
     one = {"api_id": listed[0].id}
     await it.perform(_OPERATIONS["change_api"], one, ApiChange(name="Events"))
@@ -23,7 +21,7 @@ async def apis(it: Harness) -> None:
         await it.perform(_OPERATIONS[act], one)
 
 
-async def devices(it: Harness, word: str, told: set[str]) -> None:
+async def devices(it: Harness, word: str, secrets: set[str]) -> None:
     """A user allows two devices; the session of the second ends before it polls."""
     await it.client("tv", type="public", grant_types=(_DEVICE_CODE,), redirect_uris=())
     for status in (200, 400):
@@ -39,4 +37,4 @@ async def devices(it: Harness, word: str, told: set[str]) -> None:
         form = {"grant_type": _DEVICE_CODE, "client_id": "tv", "device_code": device_code}
         answer = await it.post("/oauth/token", form)
         assert answer.status == status, answer.body
-        told |= {device_code, begun.text("user_code"), *browser.cookies.values()}
+        secrets |= {device_code, begun.text("user_code"), *browser.cookies.values()}

@@ -34,7 +34,7 @@ def _once(name: str, now: Instant) -> Voucher:
     return Voucher(VoucherKind.CHALLENGE, Fingerprint(name), "", "", "", now + 600, now)  # type: ignore[arg-type]
 
 
-async def second_factors(it: Harness, told: set[str]) -> None:
+async def second_factors(it: Harness, secrets: set[str]) -> None:
     """Added, used, named, removed; remembered, copied, forgotten."""
     now, keyring = it.clock.now, it.foundation.keyring
     key, codes = keyring.fingerprint_key, FreshCodes.draw(SYSTEM.random)
@@ -78,6 +78,6 @@ async def second_factors(it: Harness, told: set[str]) -> None:
         remember_device(tx, devices[3], ADA, "", now, days(30))
         assert forget_device(tx, ADA, devices[3].id, now)
         assert reset_factors(tx, ada, now)
-        told.update(codes.codes, (each.cookie(each.id) for each in devices), {kept.cookie})
+        secrets.update(codes.codes, (device.cookie(device.id) for device in devices), {kept.cookie})
 
     await it.write(work)

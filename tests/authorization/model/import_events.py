@@ -10,7 +10,7 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 _HASH = "pbkdf2_sha256$1000$c2FsdA$H6JYY64V0SDtmN+fhcPP8OOXlkn6yZvwPPo+7J55GNs="
 
 
-async def imports(it: Harness, told: set[str]) -> None:
+async def imports(it: Harness, secrets: set[str]) -> None:
     """A file with one user is checked and imported."""
     store, now = it.foundation.store, it.clock.now
     uploads = ImportUpload(store, SYSTEM.random, 10)
@@ -21,4 +21,4 @@ async def imports(it: Harness, told: set[str]) -> None:
     assert await worker.process_stage()
     assert await uploads.move(CommandLine(), import_id, ImportState.IMPORTING, now)
     assert await worker.process_stage()
-    told.add(_HASH)
+    secrets.add(_HASH)

@@ -15,7 +15,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
 
 
-async def teams(it: Harness, told: set[str]) -> None:
+async def teams(it: Harness, secrets: set[str]) -> None:
     """Somebody is asked, comes, rises and goes; another invitation is taken back."""
     keyring, now = it.foundation.keyring, it.clock.now
     outbox = MailOutbox(MailSettings(), keyring, SYSTEM.random)
@@ -32,8 +32,11 @@ async def teams(it: Harness, told: set[str]) -> None:
         assert not give_owner(tx, "web", ADA, now)
         assert not give_owner(tx, "web", Uid(1), now)
         assert not give_owner(tx, "nothing", ADA, now)
-        for each in fresh:
-            assert keeper.invite(tx, "web", ada, each.id, TeamRole.MEMBER, each, now) is None
+        for invitation in fresh:
+            assert (
+                keeper.invite(tx, "web", ada, invitation.id, TeamRole.MEMBER, invitation, now)
+                is None
+            )
         assert keeper.withdraw(tx, "web", ADA, "ti_0", now)
         assert not keeper.withdraw(tx, "web", ADA, "ti_0", now)
         assert give_owner(tx, "spa", ADA, now)
@@ -43,4 +46,4 @@ async def teams(it: Harness, told: set[str]) -> None:
         assert keeper.remove(tx, "spa", ADA, ADA, now) is None
 
     await it.write(work)
-    told |= {each.token.reveal() for each in fresh}
+    secrets |= {invitation.token.reveal() for invitation in fresh}

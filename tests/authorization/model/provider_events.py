@@ -13,12 +13,12 @@ from valetkey.authorization.providers.operations import (
 )
 
 
-async def providers(it: Harness, told: set[str]) -> None:
-    """Everything that happens to a provider; `told` are the secrets."""
-    wanted = ProviderWanted("google", "Google", "us", "a client secret", "https://id.example")
-    await it.perform(CREATE_PROVIDER, {}, wanted)
+async def providers(it: Harness, secrets: set[str]) -> None:
+    """Everything that happens to a provider; `secrets` gathers the secrets."""
+    provider = ProviderWanted("google", "Google", "us", "a client secret", "https://id.example")
+    await it.perform(CREATE_PROVIDER, {}, provider)
     change = ProviderChange(client_secret="another client secret")
-    told |= {"a client secret", "another client secret"}
+    secrets |= {"a client secret", "another client secret"}
     one = {"provider": "google"}
     await it.perform(CHANGE_PROVIDER, one, change)
     await it.perform(DISABLE_PROVIDER, one)

@@ -13,14 +13,14 @@ from valetkey.authorization.signals.operations import (
 )
 
 
-async def signal_streams(it: Harness, client_id: str, told: set[str]) -> None:
-    """Each operation once; adds the secret to `told`."""
+async def signal_streams(it: Harness, client_id: str, secrets: set[str]) -> None:
+    """Each operation once; adds the secret to `secrets`."""
     secret = "Bearer of-the-receiver-of-signals"
-    told.add(secret)
-    wanted = SignalStreamWanted(
+    secrets.add(secret)
+    stream = SignalStreamWanted(
         client_id, "https://receiver.example/events", authorization_header=secret
     )
-    made = await it.perform(CREATE_STREAM, {}, wanted)
+    made = await it.perform(CREATE_STREAM, {}, stream)
     assert isinstance(made, SignalStreamShown)
     one = {"stream_id": made.stream_id}
     await it.perform(CHANGE_STREAM, one, SignalStreamChange(description="devices"))

@@ -20,7 +20,7 @@ def test_the_name_of_a_stored_kind_is_found_and_an_unknown_kind_has_none() -> No
     assert label_of("of_another_version") == ""
 
 
-@pytest.mark.parametrize("language", LANGUAGES[1:], ids=lambda each: each.tag)
+@pytest.mark.parametrize("language", LANGUAGES[1:], ids=lambda language: language.tag)
 def test_every_name_is_translated(language: Language) -> None:
     translate = translations(language).gettext
     assert not {kind.label for kind in every_kind() if translate(kind.label) == kind.label}

@@ -103,10 +103,10 @@ _FAR = Instant(NOON + days(300))
 
 
 def _below(kind: type[Event]) -> Iterator[type[Event]]:
-    for each in kind.__subclasses__():
-        if each.__module__.startswith("valetkey.authorization."):
-            yield each
-            yield from _below(each)
+    for subclass in kind.__subclasses__():
+        if subclass.__module__.startswith("valetkey.authorization."):
+            yield subclass
+            yield from _below(subclass)
 
 
 def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
@@ -133,44 +133,44 @@ def test_each_has_a_sentence_that_its_fields_fill() -> None:
         assert (blanks & {"before", "after"}) <= set(event.without), event.name
 
 
-async def _pages(it: Harness, told: set[str]) -> None:
+async def _pages(it: Harness, secrets: set[str]) -> None:
     """Everything a person does in a browser; what went to the client as well."""
     browser = Browser(it.app, host="localhost:8400", scheme="http")
-    asked = {"client_id": "spa", "scope": "notes:read account:read"}
-    asked |= {"code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}
-    asked |= {"code_challenge_method": "S256"}
-    page = await browser.ask(**asked)
+    parameters = {"client_id": "spa", "scope": "notes:read account:read"}
+    parameters |= {"code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}
+    parameters |= {"code_challenge_method": "S256"}
+    page = await browser.ask(**parameters)
     await browser.submit(page, "sign-in", username="ada", password="wrong")
     page = await browser.sign_in(page, "ada", _WORD)
-    page = await browser.sign_in(await browser.ask(**asked, prompt="login"), "ada", _WORD)
+    page = await browser.sign_in(await browser.ask(**parameters, prompt="login"), "ada", _WORD)
     assert (await browser.deny(page)).told["error"] == "access_denied"
     await browser.submit(await browser.get("/account/confirm"), "confirm", password=_WORD)
-    answer = await browser.allow(await browser.ask(**asked))
+    answer = await browser.allow(await browser.ask(**parameters))
     code = answer.told["code"]
-    told |= {code, *browser.cookies.values()}
-    said = await it.exchange(
+    secrets |= {code, *browser.cookies.values()}
+    tokens = await it.exchange(
         "spa", code, code_verifier="dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
     )
-    assert said.status == 200, said.body
+    assert tokens.status == 200, tokens.body
     await browser.submit(await browser.get("/oauth/sign-out"), "sign-out")
-    first = said.text("refresh_token")
+    first = tokens.text("refresh_token")
     second = await it.refresh("spa", first)
     assert (await it.refresh("spa", first)).status == 200
     assert (await it.refresh("spa", second.text("refresh_token"))).status == 200
     it.clock.forward(60)
     assert (await it.refresh("spa", first)).status == 400
-    for answer_ in (said, second):
-        told |= {answer_.text("access_token"), answer_.text("refresh_token")}
+    for answer_ in (tokens, second):
+        secrets |= {answer_.text("access_token"), answer_.text("refresh_token")}
 
 
-async def _apps(it: Harness, told: set[str]) -> None:
+async def _apps(it: Harness, secrets: set[str]) -> None:
     """Everything an app does by itself."""
     code = await it.code("web")
-    said = await it.exchange("web", code)
+    tokens = await it.exchange("web", code)
     assert (await it.exchange("web", code)).status == 400
     assert (await it.exchange("web", await it.code("web"), redirect_uri="x")).status == 400
     own = await it.own_token("web")
-    told |= {code, own, said.text("access_token"), said.text("refresh_token")}
+    secrets |= {code, own, tokens.text("access_token"), tokens.text("refresh_token")}
     change = await it.ask(own, "client", "change", changes={"description": "New"})
     assert change.status == 200
     await it.token("web", "/oauth/revoke", token=own)
@@ -204,7 +204,7 @@ async def _courier(it: Harness, status: int) -> None:
     await logout_delivery.at_once(leased)
 
 
-async def _desk(it: Harness, told: set[str]) -> None:
+async def _desk(it: Harness, secrets: set[str]) -> None:
     """Everything an administrator does."""
     registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()
     now, secret = it.clock.now, Secret("n" * 40)
@@ -234,18 +234,18 @@ async def _desk(it: Harness, told: set[str]) -> None:
     await keys.withdraw(keys.current(now).kid, now, done_by=BY_SYSTEM)
     foundation = replace(it.foundation, store=it.foundation.store.acting(by_cli("test")))
     await rotate_sealing_key(OpenedStore(foundation, now, CommandLine()))
-    told.add(secret.reveal())
+    secrets.add(secret.reveal())
 
 
-async def _programs(it: Harness, told: set[str]) -> None:
+async def _programs(it: Harness, secrets: set[str]) -> None:
     """Everything about programs that administer, and copies of the log."""
     fresh, now = FreshToken("at_1", fresh_secret(Prefix.API_TOKEN, SYSTEM.random)), it.clock.now
-    wanted = WantedToken("Nightly report", ("read",), days(1), ADA)
+    wanted_token = WantedToken("Nightly report", ("read",), days(1), ADA)
 
     def work(tx: Transaction) -> None:
         assert tx.user_directory.set_role(ADA, Role.AUDITOR, now)
         key, by = it.foundation.keyring.fingerprint_key, CommandLine()
-        assert isinstance(api_tokens.issue(tx, by, key, wanted, fresh, now), ApiToken)
+        assert isinstance(api_tokens.issue(tx, by, key, wanted_token, fresh, now), ApiToken)
         assert api_tokens.end(tx, by, "at_1", now)
         begin_export(tx, by, "csv", now)
         assert change_brand(tx, by, BrandSettings(), {BrandField.NAME: "Acme"}, now)
@@ -253,11 +253,11 @@ async def _programs(it: Harness, told: set[str]) -> None:
     await it.write(work)
     made = await it.perform(CREATE_SCIM_CREDENTIAL, {}, ScimCredentialWanted("Okta"))
     assert isinstance(made, ScimCredentialMade)
-    told.add(made.token)
+    secrets.add(made.token)
     one = {"credential_id": made.record.id}
     again = await it.perform(ROTATE_SCIM_CREDENTIAL, one, ScimRotation())
     assert isinstance(again, ScimCredentialMade)
-    told.add(again.token)
+    secrets.add(again.token)
     await Directory(it, again.token, made.record.id).user("tim@example.com", locale="en_US")
     await it.perform(END_SCIM_CREDENTIAL, one)
     for operation in (VERIFY, UNVERIFY):
@@ -265,19 +265,19 @@ async def _programs(it: Harness, told: set[str]) -> None:
     web = await it.read(lambda tx: tx.clients.find("web"))
     assert web is not None
     await it.perform(END_SECRET, {"client_id": "web", "secret_id": web.secrets[0].id})
-    told.add(fresh.secret.reveal())
+    secrets.add(fresh.secret.reveal())
 
 
-async def _groups(it: Harness, told: set[str]) -> None:
+async def _groups(it: Harness, secrets: set[str]) -> None:
     await it.perform(CREATE_GROUP, {}, GroupWanted("staff"))
     member = {"group": "staff", "uid": str(ADA)}
     await it.perform(ADD_GROUP_MEMBER, member)
     await it.perform(REMOVE_GROUP_MEMBER, member)
     await it.perform(CHANGE_GROUP, {"group": "staff"}, GroupChange("everyone"))
     await it.perform(DELETE_GROUP, {"group": "everyone"})
-    await webhooks(it, told)
-    await signal_streams(it, next(iter(it.clients)), told)
-    await providers(it, told)
+    await webhooks(it, secrets)
+    await signal_streams(it, next(iter(it.clients)), secrets)
+    await providers(it, secrets)
     await it.write(lambda tx: declare_attribute(tx, Attribute("team"), it.clock.now))
     await it.write(lambda tx: remove_attribute(tx, "team", it.clock.now))
     claim = DeclaredClaim("tenant", "constant:eu", (ClaimLocation.ID_TOKEN,))
@@ -289,8 +289,10 @@ async def _roles(it: Harness) -> None:
     now = it.clock.now
 
     def work(tx: Transaction) -> None:
-        wanted = ApiMetadata("https://roles.example", "Roles", roles=("editor",))
-        api = registrar_of(it.foundation.services, "test").register(tx, wanted, now, api_id="roles")
+        metadata = ApiMetadata("https://roles.example", "Roles", roles=("editor",))
+        api = registrar_of(it.foundation.services, "test").register(
+            tx, metadata, now, api_id="roles"
+        )
         user = tx.users.find_to_change(ADA)
         group = groups.create(tx, Group("gr_roles", "editors", "", "", now), now)
         assert isinstance(api, Api)
@@ -309,7 +311,7 @@ async def _account(it: Harness) -> None:
     assert await it.write(lambda tx: end_apps(tx, ADA, it.clock.now))
 
 
-async def _registered(it: Harness, told: set[str]) -> None:
+async def _registered(it: Harness, secrets: set[str]) -> None:
     """Apps that register themselves, and those who let them."""
     keeper, now = it.foundation.self_registrar(), it.clock.now
     token = fresh_secret(Prefix.INVITATION, SYSTEM.random)
@@ -320,18 +322,20 @@ async def _registered(it: Harness, told: set[str]) -> None:
         invitation = InitialAccessToken("in_1", "a note", 3, now, _FAR)
         invite(tx, keeper.fingerprints, token, invitation, now)
         assert withdraw(tx, "in_1", now)
-        one, other = [keeper.register(tx, metadata, each, now).client for each in fresh]
+        one, other = [
+            keeper.register(tx, metadata, registration, now).client for registration in fresh
+        ]
         assert adopt(tx, one.id, now)
         keeper.remove(tx, other, now)
 
     await it.write(work)
-    told |= {token.reveal(), *(each.secret.reveal() for each in fresh)}
-    told |= {each.token.reveal() for each in fresh}
+    secrets |= {token.reveal(), *(registration.secret.reveal() for registration in fresh)}
+    secrets |= {registration.token.reveal() for registration in fresh}
 
 
 def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
-        told = {SECRET, _WORD}
+        secrets = {SECRET, _WORD}
         await it.client(
             "web",
             grant_types=("authorization_code", "refresh_token", "client_credentials"),
@@ -339,45 +343,45 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
         )
         await it.client("spa", type="public")
         await it.password(_WORD)
-        await _pages(it, told)
-        await _apps(it, told)
+        await _pages(it, secrets)
+        await _apps(it, secrets)
         await _courier(it, 200)
         await _courier(it, 503)
         await letters(it)
-        await imports(it, told)
+        await imports(it, secrets)
         await _account(it)
-        await _groups(it, told)
+        await _groups(it, secrets)
         await _roles(it)
         await apis(it)
-        await devices(it, _WORD, told)
+        await devices(it, _WORD, secrets)
         await ends(it)
-        await second_factors(it, told)
-        await _registered(it, told)
-        await teams(it, told)
-        await _desk(it, told)
-        await _programs(it, told)
+        await second_factors(it, secrets)
+        await _registered(it, secrets)
+        await teams(it, secrets)
+        await _desk(it, secrets)
+        await _programs(it, secrets)
         await links(it)
-        told.add(await ada_as_owner(it))
+        secrets.add(await ada_as_owner(it))
         await alerts(it)
         records = await it.read(lambda tx: tx.events.page(Instant(0), "", 10_000))
         # Written while no server runs, by the command line: see test_restore.
         offline = {"database.restored"}
         # Between two servers: see test_id_jag.
         between = {"identity_assertion.issued", "identity_assertion.redeemed"}
-        seen = {each.name for each in records} | offline | between
+        seen = {record.name for record in records} | offline | between
         assert seen == {event.name for event in EVENTS}, "cause each event in a story beside this"
-        known = {event.name: set(event.__struct_fields__) for event in EVENTS}
+        fields = {event.name: set(event.__struct_fields__) for event in EVENTS}
         reasons = {event.name: event.reasons for event in EVENTS if event.reasons}
         for record in records:
             data = json.loads(record.data)
-            assert set(data) == known[record.name]
+            assert set(data) == fields[record.name]
             # Why an email was not delivered may also be what the mail server says.
             if record.name in reasons and record.name != "mail.given_up":
                 assert data["because"] in reasons[record.name], record.name
             assert record.client_id == data.get("client_id")
             assert record.uid == data.get("uid")
             assert record.grant_id == data.get("grant_id")
-            assert not any(secret in record.data for secret in told), record.name
+            assert not any(secret in record.data for secret in secrets), record.name
 
     run(tmp_path, story, features=(ScimSettings(enabled=True),))
 
@@ -409,6 +413,6 @@ def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
 
 
 def test_why_clients_are_removed_is_documented_and_true_of_all_of_them() -> None:
-    said = ClientRemoved.__doc__ or ""
-    assert set(re.findall(r"`(\w+)`", said)) == {"because", *get_args(RemovedBecause)}
-    assert not said.startswith("A client that had registered itself")
+    docstring = ClientRemoved.__doc__ or ""
+    assert set(re.findall(r"`(\w+)`", docstring)) == {"because", *get_args(RemovedBecause)}
+    assert not docstring.startswith("A client that had registered itself")

@@ -15,14 +15,14 @@ from valetkey.authorization.webhooks.operations import (
 )
 
 
-async def webhooks(it: Harness, told: set[str]) -> None:
-    """Each operation once; adds the secrets to `told`."""
+async def webhooks(it: Harness, secrets: set[str]) -> None:
+    """Each operation once; adds the secrets to `secrets`."""
     webhook = await it.perform(CREATE_WEBHOOK, {}, WebhookWanted("https://hook.example/"))
     assert isinstance(webhook, WebhookSecretShown)
     one = {"webhook_id": webhook.webhook_id}
     renewed = await it.perform(ISSUE_WEBHOOK_SECRET, one)
     assert isinstance(renewed, WebhookSecretShown)
-    told |= {webhook.secret, renewed.secret}
+    secrets |= {webhook.secret, renewed.secret}
     for operation in (TEST_WEBHOOK, DISABLE_WEBHOOK, ENABLE_WEBHOOK):
         await it.perform(operation, one)
     await it.perform(CHANGE_WEBHOOK, one, WebhookChange(description="for the shop"))

@@ -67,7 +67,9 @@ def parameters(**changed: str) -> dict[str, str]:
 
 def asked(client: Client = WEB, /, **changed: str) -> AuthorizationRequest:
     """The request that these parameters make; raises Refused where they are none."""
-    said = known_parameters(parameters(**changed))
-    draft = RequestDraft(said, client, supported_prompts(sign_up=True), targets=(DEFAULT,))
+    request_parameters = known_parameters(parameters(**changed))
+    draft = RequestDraft(
+        request_parameters, client, supported_prompts(sign_up=True), targets=(DEFAULT,)
+    )
     judge_client(draft)
     return judge_parameters(draft)

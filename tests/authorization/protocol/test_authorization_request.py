@@ -54,8 +54,10 @@ def test_a_good_request_says_what_it_asks_for() -> None:
 
 
 def test_what_is_not_understood_is_ignored_and_an_empty_value_is_none() -> None:
-    said = known_parameters({"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""})
-    assert said == {"state": "x"}
+    request_parameters = known_parameters(
+        {"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""}
+    )
+    assert request_parameters == {"state": "x"}
 
 
 @pytest.mark.parametrize("text", [None, "", "a" * 201, "a\0", "a\n", "\u0430pp", "\x7f"], ids=repr)
@@ -119,10 +121,13 @@ def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
 
 
 def test_a_native_app_on_loopback_names_its_port() -> None:
-    said = parameters(redirect_uri="http://127.0.0.1:65535/cb")
-    assert verify_return_address(said, NATIVE).redirect_uri == "http://127.0.0.1:65535/cb"
+    request_parameters = parameters(redirect_uri="http://127.0.0.1:65535/cb")
+    assert (
+        verify_return_address(request_parameters, NATIVE).redirect_uri
+        == "http://127.0.0.1:65535/cb"
+    )
     with pytest.raises(Refused):
-        verify_return_address(said, replace(WEB, redirect_uris=NATIVE.redirect_uris))
+        verify_return_address(request_parameters, replace(WEB, redirect_uris=NATIVE.redirect_uris))
 
 
 def test_state_is_kept_byte_for_byte_up_to_its_limit() -> None:

@@ -44,16 +44,16 @@ EXAMPLE = """{
 
 
 def test_the_specifications_example_is_understood() -> None:
-    asked = ClaimsRequest.parse(EXAMPLE)
-    assert asked.userinfo == {
+    request = ClaimsRequest.parse(EXAMPLE)
+    assert request.userinfo == {
         "given_name": ClaimRequest(essential=True),
         "nickname": ClaimRequest(),
         "email": ClaimRequest(essential=True),
         "picture": ClaimRequest(),
     }
-    assert asked.id_token["auth_time"].essential
-    assert asked.id_token["acr"].accepted == ("urn:mace:incommon:iap:silver",)
-    assert asked.names == {"given_name", "nickname", "email", "picture"}
+    assert request.id_token["auth_time"].essential
+    assert request.id_token["acr"].accepted == ("urn:mace:incommon:iap:silver",)
+    assert request.names == {"given_name", "nickname", "email", "picture"}
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_what_asks_for_nothing_we_know_is_ignored(text: str) -> None:
 
 
 def test_values_that_are_no_strings_are_not_compared() -> None:
-    asked = ClaimsRequest.parse('{"id_token":{"email_verified":{"value":true,"values":[1,"x"]}}}')
-    assert asked.id_token["email_verified"] == ClaimRequest(values=("x",))
+    request = ClaimsRequest.parse('{"id_token":{"email_verified":{"value":true,"values":[1,"x"]}}}')
+    assert request.id_token["email_verified"] == ClaimRequest(values=("x",))
 
 
 def test_requested_sub_names_the_only_subject() -> None:
@@ -94,9 +94,9 @@ def test_requested_sub_names_the_only_subject() -> None:
 
 
 def test_what_was_not_allowed_can_be_taken_out() -> None:
-    asked = ClaimsRequest.parse(EXAMPLE).only({"email"})
-    assert asked.names == {"email"}
-    assert set(asked.id_token) == {"auth_time", "acr"}
+    request = ClaimsRequest.parse(EXAMPLE).only({"email"})
+    assert request.names == {"email"}
+    assert set(request.id_token) == {"auth_time", "acr"}
 
 
 WISHES = st.one_of(
@@ -118,9 +118,9 @@ def test_what_is_stored_is_read_again_alike(userinfo: object, id_token: object) 
     text = json.dumps({"userinfo": userinfo, "id_token": id_token})
     if len(text) > 4_096 or "\\u0000" in text or "\\ud" in text.lower():
         return
-    asked = ClaimsRequest.parse(text)
-    assert ClaimsRequest.parse(asked.encode()) == asked
-    assert ClaimsRequest.parse(asked.encode()).encode() == asked.encode()
+    request = ClaimsRequest.parse(text)
+    assert ClaimsRequest.parse(request.encode()) == request
+    assert ClaimsRequest.parse(request.encode()).encode() == request.encode()
 
 
 @given(st.text(max_size=200))
@@ -130,10 +130,10 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
 
 
 def test_every_claim_of_every_scope_has_something_to_say() -> None:
-    said = dict.fromkeys(PERSONAL_CLAIMS & set(StandardClaims.__struct_fields__), "x")
+    values = dict.fromkeys(PERSONAL_CLAIMS & set(StandardClaims.__struct_fields__), "x")
     claims = replace(
         StandardClaims.NOTHING,
-        **{**said, "phone_number_verified": False, "address": Address("x")},  # type: ignore[arg-type]
+        **{**values, "phone_number_verified": False, "address": Address("x")},  # type: ignore[arg-type]
     )
     whole = replace(USER, name="Ada", claims=claims)
     # Groups are not part of the user's record.
@@ -143,8 +143,8 @@ def test_every_claim_of_every_scope_has_something_to_say() -> None:
 
 
 def test_an_empty_record_says_only_what_every_record_says() -> None:
-    said = user_claims(USER, PERSONAL_CLAIMS)
-    assert said == {
+    claims = user_claims(USER, PERSONAL_CLAIMS)
+    assert claims == {
         "preferred_username": "ada",
         "updated_at": NOW + 5,
         "email": "ada@example.com",

@@ -263,13 +263,13 @@ TABLE: list[tuple[str, AuthorizationRequest, InteractionState, Step | ErrorCode]
 ]
 
 
-def _appearing(known: InteractionState) -> InteractionState:
+def _appearing(state: InteractionState) -> InteractionState:
     """Consent as given to this very client, unless the row is about another look."""
-    person = known.person
+    person = state.person
     if person is None or person.consent is None or person.consent is OTHER_LOOKS:
-        return known
-    consent = replace(person.consent, appearance=known.client.appearance)
-    return replace(known, person=replace(person, consent=consent))
+        return state
+    consent = replace(person.consent, appearance=state.client.appearance)
+    return replace(state, person=replace(person, consent=consent))
 
 
 @pytest.mark.parametrize(

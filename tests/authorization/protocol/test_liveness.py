@@ -127,8 +127,8 @@ _ENDS = {
 def test_ending_a_record_ends_its_dependents(tmp_path: Path, ended: str, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", ends_with_session=True, access_token_format=kind)
-        said = await it.tokens("web", "account:read")
-        token, refresh_token = said.text("access_token"), said.text("refresh_token")
+        tokens = await it.tokens("web", "account:read")
+        token, refresh_token = tokens.text("access_token"), tokens.text("refresh_token")
         assert (await it.introspect(token))["active"] is True
 
         def end(tx: Transaction) -> None:

@@ -6,17 +6,17 @@ from valetkey.authorization.protocol.logout import session_state
 
 
 def test_the_session_state_is_a_hash_and_its_salt() -> None:
-    said = session_state("app", "https://app.example", "state", "salt")
+    state = session_state("app", "https://app.example", "state", "salt")
     expected = sha256(b"app https://app.example state salt").hexdigest()
-    assert said == f"{expected}.salt"
+    assert state == f"{expected}.salt"
 
 
 def test_the_session_state_differs_for_each_client_origin_state_and_salt() -> None:
-    said = {
+    states = {
         session_state("app", "https://app.example", "state", "salt"),
         session_state("other", "https://app.example", "state", "salt"),
         session_state("app", "https://other.example", "state", "salt"),
         session_state("app", "https://app.example", "", "salt"),
         session_state("app", "https://app.example", "state", "pepper"),
     }
-    assert len(said) == 5
+    assert len(states) == 5

@@ -72,7 +72,7 @@ def test_digits_inside_a_word_are_still_read_as_letters() -> None:
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_ordinary_product_names_can_be_registered_beside_each_other(name: str) -> None:
     assert name_fault(name, RESERVED) == ""
-    assert not look_alike(name, [each for each in PRODUCTS if each != name])
+    assert not look_alike(name, [product_name for product_name in PRODUCTS if product_name != name])
 
 
 def test_number_of_an_app_is_no_letter_of_another_name() -> None:

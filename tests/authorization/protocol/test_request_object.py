@@ -20,13 +20,13 @@ ISSUER = "https://auth.example"
 CLIENT = client_without_rights("printer", NOW)
 
 
-def _read(**said: object) -> Claims:
-    payload = json.dumps(said).encode()
+def _read(**claims: object) -> Claims:
+    payload = json.dumps(claims).encode()
     return read_request_object(payload, CLIENT, issuer=ISSUER, now=NOW, by_value=False)
 
 
-def _read_by_value(**said: object) -> Claims:
-    payload = json.dumps(said).encode()
+def _read_by_value(**claims: object) -> Claims:
+    payload = json.dumps(claims).encode()
     return read_request_object(payload, CLIENT, issuer=ISSUER, now=NOW, by_value=True)
 
 
@@ -62,8 +62,8 @@ def test_client_id_and_response_type_must_be_equal_inside_and_outside(name: str)
 
 
 def test_iss_aud_and_exp_of_a_request_object_are_optional() -> None:
-    for said in ({}, {"iss": "printer", "aud": ISSUER, "exp": NOW}, {"aud": ["x", ISSUER]}):
-        assert _read(**said) == said
+    for claims in ({}, {"iss": "printer", "aud": ISSUER, "exp": NOW}, {"aud": ["x", ISSUER]}):
+        assert _read(**claims) == claims
     assert _read_by_value(exp=NOW) == {"exp": NOW}
     with pytest.raises(Refused) as caught:
         _read_by_value(iss="printer")

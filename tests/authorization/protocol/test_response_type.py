@@ -21,9 +21,9 @@ BOTH = replace(WEB, grant_types=frozenset({"authorization_code", "implicit"}))
 @given(st.permutations(["code", "id_token", "token"]), st.integers(1, 3))
 def test_every_order_of_the_words_names_the_same_type(words: list[str], count: int) -> None:
     chosen = words[:count]
-    found = ResponseType.parse(" ".join(chosen))
-    assert found is not None
-    assert found.words == frozenset(chosen)
+    response_type = ResponseType.parse(" ".join(chosen))
+    assert response_type is not None
+    assert response_type.words == frozenset(chosen)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_an_answer_travels_as_asked_where_it_may_and_else_as_usual(
 @given(st.text(), st.none() | st.text() | st.sampled_from(ResponseMode))
 def test_no_request_puts_a_token_in_a_query(text: str, mode: str | None) -> None:
     for response_type in (text, *ResponseType):
-        found = mode_of_answer(response_type, mode)
+        answer_mode = mode_of_answer(response_type, mode)
         if (named := ResponseType.parse(response_type)) is not None:
-            assert found.fits(named)
+            assert answer_mode.fits(named)
             assert default_mode(named).fits(named)
-            assert named is ResponseType.CODE or found is not ResponseMode.QUERY
+            assert named is ResponseType.CODE or answer_mode is not ResponseMode.QUERY
 
 
 @pytest.mark.parametrize("response_type", ResponseType)
@@ -83,7 +83,9 @@ def test_response_types_of_a_client_follow_from_its_grants_profile_and_registrat
     modern = replace(BOTH, profile_name=ProfileName.MODERN)
     assert may_ask_for(modern, response_type) is (response_type is ResponseType.CODE)
     chosen = OpenIdRegistration(response_types=("token id_token code", "id_token"))
-    wanted = {ResponseType.CODE_ID_TOKEN_TOKEN, ResponseType.ID_TOKEN}
-    assert may_ask_for(replace(BOTH, openid=chosen), response_type) is (response_type in wanted)
+    registered_types = {ResponseType.CODE_ID_TOKEN_TOKEN, ResponseType.ID_TOKEN}
+    assert may_ask_for(replace(BOTH, openid=chosen), response_type) is (
+        response_type in registered_types
+    )
     # What is registered never gives what the grant types do not.
     assert not may_ask_for(replace(WEB, openid=chosen), response_type)

@@ -54,34 +54,34 @@ class SignalClient:
             f"Bearer {held}" if held else "",
         )
 
-    async def create(self, **said: object) -> dict[str, Any]:
+    async def create(self, **configuration: object) -> dict[str, Any]:
         """Create a stream; return its configuration."""
-        answer = await self.call("POST", "/ssf/streams", said)
+        answer = await self.call("POST", "/ssf/streams", configuration)
         assert answer.status == 201, answer.body
         return answer.json
 
-    async def push_to(self, url: str, *events: str, **said: object) -> str:
+    async def push_to(self, url: str, *events: str, **configuration: object) -> str:
         """Create a stream that is pushed to this address; return its id."""
         delivery = {"method": PUSH, "endpoint_url": url, "authorization_header": SECRET}
         if events:
-            said["events_requested"] = list(events)
-        return str((await self.create(delivery=delivery, **said))["stream_id"])
+            configuration["events_requested"] = list(events)
+        return str((await self.create(delivery=delivery, **configuration))["stream_id"])
 
-    async def poll(self, stream_id: str, **said: object) -> dict[str, Any]:
+    async def poll(self, stream_id: str, **body: object) -> dict[str, Any]:
         """Poll at once; return the response."""
-        said.setdefault("returnImmediately", True)
-        answer = await self.call("POST", f"/ssf/streams/{stream_id}/poll", said)
+        body.setdefault("returnImmediately", True)
+        answer = await self.call("POST", f"/ssf/streams/{stream_id}/poll", body)
         assert answer.status == 200, answer.body
         return answer.json
 
 
 async def signal_client(
-    it: Harness, client_id: str = "receiver", *scopes: str, **said: object
+    it: Harness, client_id: str = "receiver", *scopes: str, **metadata: object
 ) -> SignalClient:
     """Register a client with these scopes, by default both, and get a token of its own."""
     scopes = scopes or ("ssf.read", "ssf.manage")
-    said.setdefault("grant_types", MACHINE)
-    await it.client(client_id, redirect_uris=(), scopes=scopes, **said)
+    metadata.setdefault("grant_types", MACHINE)
+    await it.client(client_id, redirect_uris=(), scopes=scopes, **metadata)
     return SignalClient(it, await it.own_token(client_id, scope=" ".join(scopes)))
 
 

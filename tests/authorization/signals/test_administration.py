@@ -56,8 +56,8 @@ def administering(story: Callable[[Harness], object], path: Path, database: str 
 
 
 async def _create(it: Harness, url: str, client_id: str = "receiver") -> SignalStreamShown:
-    wanted = SignalStreamWanted(client_id, url, authorization_header=SECRET)
-    made = await it.perform(CREATE_STREAM, {}, wanted)
+    stream = SignalStreamWanted(client_id, url, authorization_header=SECRET)
+    made = await it.perform(CREATE_STREAM, {}, stream)
     assert isinstance(made, SignalStreamShown)
     return made
 
@@ -251,9 +251,9 @@ def test_doctor_finds_a_failing_receiver(tmp_path: Path) -> None:
                 ) -> list[Finding]:
                     return list(check.run(tx, installation))
 
-                (found,) = await it.read(look)
-                assert found.condition.name == name
-                assert SECRET not in repr(found)
+                (finding,) = await it.read(look)
+                assert finding.condition.name == name
+                assert SECRET not in repr(finding)
 
     administering(story, tmp_path)
 
@@ -292,8 +292,12 @@ def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         await until_found(bounded)
         sets = (await client.poll(stream_id))["sets"]
         async with receiver_of(it) as receiver:
-            told = [receiver.verify(each) for each in sets.values()]
-        assert [each["sub_id"]["session"]["id"] for each in told] == ["se_5", "se_6", "se_7"]
+            verified_claims = [receiver.verify(token) for token in sets.values()]
+        assert [claims["sub_id"]["session"]["id"] for claims in verified_claims] == [
+            "se_5",
+            "se_6",
+            "se_7",
+        ]
         stream = await it.read(lambda tx: SignalStreams.of(tx).find(stream_id))
         assert stream is not None
         assert stream.dropped == 5

@@ -70,10 +70,10 @@ def test_stream_is_created_read_updated_replaced_and_deleted(
     async def story(it: Harness) -> None:
         client = await signal_client(it)
         assert (await client.call("GET", "/ssf/streams")).body == b"[]"
-        asked = [f"{CAEP}session-revoked", "urn:example:unknown"]
+        event_types = [f"{CAEP}session-revoked", "urn:example:unknown"]
         delivery = {"method": PUSH, "endpoint_url": URL, "authorization_header": SECRET}
         made = await client.create(
-            delivery=delivery, events_requested=asked, description="Ours", more=1
+            delivery=delivery, events_requested=event_types, description="Ours", more=1
         )
         stream_id = made["stream_id"]
         shown: dict[str, Any] = {
@@ -82,8 +82,8 @@ def test_stream_is_created_read_updated_replaced_and_deleted(
             "aud": "receiver",
             "delivery": {"method": PUSH, "endpoint_url": URL},
             "events_supported": list(SUPPORTED),
-            "events_requested": asked,
-            "events_delivered": asked[:1],
+            "events_requested": event_types,
+            "events_delivered": event_types[:1],
             "min_verification_interval": VERIFY_EVERY,
             "description": "Ours",
         }
@@ -169,7 +169,7 @@ def test_client_sees_and_changes_only_its_own_streams(tmp_path: Path) -> None:
 
 
 async def _every_request(client: SignalClient, stream_id: str, token: str) -> list[tuple[str, int]]:
-    found = list[tuple[str, int]]()
+    statuses = list[tuple[str, int]]()
     subject = {"format": "email", "email": "ada@example.com"}
     for method, path, body in (
         ("GET", "/ssf/streams", None),
@@ -187,8 +187,8 @@ async def _every_request(client: SignalClient, stream_id: str, token: str) -> li
         answer = await client.call(method, path, body, token=token)
         challenge = answer.headers.get("www-authenticate", "")
         assert (answer.status in {401, 403}) == bool(challenge), (method, path, answer)
-        found.append((method, answer.status))
-    return found
+        statuses.append((method, answer.status))
+    return statuses
 
 
 def test_every_request_needs_a_live_token_with_a_scope(tmp_path: Path) -> None:
@@ -196,20 +196,20 @@ def test_every_request_needs_a_live_token_with_a_scope(tmp_path: Path) -> None:
         client = await signal_client(it)
         stream_id = (await client.create())["stream_id"]
         for token in ("", "nonsense"):
-            told = await _every_request(client, stream_id, token)
-            assert {status for _, status in told} == {401}
+            statuses = await _every_request(client, stream_id, token)
+            assert {status for _, status in statuses} == {401}
         await it.client("plain", redirect_uris=(), grant_types=("client_credentials",), scopes=())
-        told = await _every_request(client, stream_id, await it.own_token("plain"))
-        assert {status for _, status in told} == {403}
+        statuses = await _every_request(client, stream_id, await it.own_token("plain"))
+        assert {status for _, status in statuses} == {403}
         reads = await it.own_token("receiver", scope="ssf.read")
-        told = await _every_request(client, stream_id, reads)
-        assert [status for _, status in told] == [200] * 3 + [403] * 8
+        statuses = await _every_request(client, stream_id, reads)
+        assert [status for _, status in statuses] == [200] * 3 + [403] * 8
         query = await it.call("GET", f"/ssf/streams?access_token={client.token}")
         assert query.status == 401
         registered = it.clients["receiver"]
         await it.change(replace(registered, disabled_at=it.clock.now))
-        told = await _every_request(client, stream_id, client.token)
-        assert {status for _, status in told} == {401}
+        statuses = await _every_request(client, stream_id, client.token)
+        assert {status for _, status in statuses} == {401}
 
     managing(story, tmp_path)
 
@@ -354,8 +354,8 @@ def test_paused_stream_holds_tokens_and_a_disabled_one_none(
         async with receiver_of(it) as receiver:
             stream_id = await client.push_to(receiver.url())
 
-            async def become(status: str, **said: str) -> None:
-                body = {"stream_id": stream_id, "status": status, **said}
+            async def become(status: str, **fields: str) -> None:
+                body = {"stream_id": stream_id, "status": status, **fields}
                 answer = await client.call("POST", "/ssf/status", body)
                 assert (answer.status, answer.json) == (200, body)
                 read = await client.call("GET", f"/ssf/status?stream_id={stream_id}")
@@ -421,12 +421,12 @@ def test_removed_subject_is_not_told_of_until_it_is_added(
     async def story(it: Harness) -> None:
         client = await signal_client(it)
         stream_id = (await client.create())["stream_id"]
-        said: dict[str, object] = {"stream_id": stream_id, "subject": subject}
-        removed = await client.call("POST", "/ssf/subjects/remove", said)
+        body: dict[str, object] = {"stream_id": stream_id, "subject": subject}
+        removed = await client.call("POST", "/ssf/subjects/remove", body)
         assert (removed.status, removed.body) == (204, b"")
         await happen(it)
         assert (await client.poll(stream_id))["sets"] == {}
-        added = await client.call("POST", "/ssf/subjects/add", {**said, "verified": True})
+        added = await client.call("POST", "/ssf/subjects/add", {**body, "verified": True})
         assert (added.status, added.body) == (200, b"")
         await happen(it)
         assert len((await client.poll(stream_id))["sets"]) == 1
@@ -437,9 +437,9 @@ def test_removed_subject_is_not_told_of_until_it_is_added(
             {"format": "custom", "x": "1"},
             {"format": "opaque", "id": stream_id},
         ):
-            said = {"stream_id": stream_id, "subject": dict(nobody)}
-            assert (await client.call("POST", "/ssf/subjects/add", said)).status == 200
-            assert (await client.call("POST", "/ssf/subjects/remove", said)).status == 204
+            body = {"stream_id": stream_id, "subject": dict(nobody)}
+            assert (await client.call("POST", "/ssf/subjects/add", body)).status == 200
+            assert (await client.call("POST", "/ssf/subjects/remove", body)).status == 204
         await happen(it)
         assert len((await client.poll(stream_id))["sets"]) == 2
 

@@ -28,9 +28,9 @@ def test_polled_tokens_come_again_until_they_are_acknowledged(
         assert (len(first["sets"]), first["moreAvailable"]) == (2, True)
         assert (await client.poll(stream_id, maxEvents=2))["sets"].keys() == first["sets"].keys()
         async with receiver_of(it) as receiver:
-            told = [receiver.verify(each) for each in first["sets"].values()]
-        assert [each["jti"] for each in told] == list(first["sets"])
-        assert [next(iter(each["events"])).rpartition("/")[2] for each in told] == [
+            verified_claims = [receiver.verify(token) for token in first["sets"].values()]
+        assert [claims["jti"] for claims in verified_claims] == list(first["sets"])
+        assert [next(iter(claims["events"])).rpartition("/")[2] for claims in verified_claims] == [
             "account-disabled",
             "account-enabled",
         ]
@@ -81,8 +81,8 @@ def test_poll_waits_for_a_token(tmp_path: Path) -> None:
         ]
         await asyncio.sleep(0)
         await happen(it)
-        for each in waiting:
-            assert len((await each)["sets"]) == 1
+        for poll in waiting:
+            assert len((await poll)["sets"]) == 1
 
     polling(story, tmp_path)
 
@@ -97,12 +97,12 @@ def test_polls_that_wait_are_bounded(tmp_path: Path, monkeypatch: object) -> Non
             asyncio.create_task(client.call("POST", path, body))
             for _ in range(endpoints.MOST_POLLS + 8)
         ]
-        await until(lambda: sum(each.done() for each in tasks) >= 8)
-        early = [each.result() for each in tasks if each.done()]
-        assert {each.status for each in early} == {200}
+        await until(lambda: sum(task.done() for task in tasks) >= 8)
+        early = [task.result() for task in tasks if task.done()]
+        assert {answer.status for answer in early} == {200}
         await happen(it)
         answers = await asyncio.gather(*tasks)
-        assert {each.status for each in answers} == {200}
+        assert {answer.status for answer in answers} == {200}
 
     polling(story, tmp_path)
 

@@ -83,8 +83,8 @@ def test_events_are_pushed_signed_and_in_order(tmp_path: Path, database_url: str
             assert (event["credential_type"], event["change_type"]) == ("password", "update")
             event = added["events"][f"{CAEP}credential-change"]
             assert (event["credential_type"], event["change_type"]) == ("fido2-roaming", "create")
-            assert len({each["jti"] for each in receiver.of()}) == 5
-            assert len({each["txn"] for each in receiver.of()}) == 5
+            assert len({claims["jti"] for claims in receiver.of()}) == 5
+            assert len({claims["txn"] for claims in receiver.of()}) == 5
             stream = await it.read(lambda tx: SignalStreams.of(tx).find(stream_id))
             assert stream is not None
             assert (stream.failures, stream.last_delivery_at) == (0, it.clock.now)
@@ -121,8 +121,8 @@ def test_receiver_that_is_down_gets_everything_when_it_is_back(tmp_path: Path) -
                 await until(lambda before=before: receiver.requests > before)  # type: ignore[misc]
 
                 async def logged(outcome: str = outcome) -> bool:
-                    found = await it.read(lambda tx: SignalStreams.of(tx).failures(stream_id, 1))
-                    return bool(found) and found[0].outcome == outcome
+                    failures = await it.read(lambda tx: SignalStreams.of(tx).failures(stream_id, 1))
+                    return bool(failures) and failures[0].outcome == outcome
 
                 await until_found(logged)
             receiver.status, receiver.headers = "202 Accepted", ""
@@ -148,8 +148,10 @@ def test_rejected_token_is_dropped_after_some_attempts_and_does_not_block(tmp_pa
                 await until(lambda number=number: receiver.requests == number)  # type: ignore[misc]
 
                 async def counted(number: int = number) -> bool:
-                    found = await it.read(lambda tx: SignalStreams.of(tx).failures(stream_id, 10))
-                    return len(found) == number
+                    rejections = await it.read(
+                        lambda tx: SignalStreams.of(tx).failures(stream_id, 10)
+                    )
+                    return len(rejections) == number
 
                 await until_found(counted)
                 it.clock.forward(RECEIVER_PAUSES[-1])

@@ -53,17 +53,19 @@ def test_nothing_is_lost_and_nothing_is_out_of_order_when_a_worker_is_killed(
                     client_id = f"receiver-{number // MOST_STREAMS_OF_CLIENT}"
                     if number % MOST_STREAMS_OF_CLIENT == 0:
                         await signal_client(it, client_id)
-                    wanted = SignalStreamWanted(
+                    stream = SignalStreamWanted(
                         client_id,
                         receiver.url(f"/{number}", number % _HOSTS + 1),
                         ["session-revoked"],
                         authorization_header=SECRET,
                     )
-                    made = await it.perform(CREATE_STREAM, {}, wanted)
+                    made = await it.perform(CREATE_STREAM, {}, stream)
                     assert isinstance(made, SignalStreamShown)
                 workers += [_start(tmp_path, postgres_url, 0) for _ in range(2)]
                 ended = [f"se_{number}" for number in range(_EVENTS)]
-                await happen(it, *(SessionEnded(ADA, each, "signed_out") for each in ended))
+                await happen(
+                    it, *(SessionEnded(ADA, session_id, "signed_out") for session_id in ended)
+                )
                 await until(lambda: sum(map(len, receiver.tokens.values())) > _STREAMS)
                 workers[0].kill()
                 assert workers[0].wait() != 0
@@ -78,20 +80,22 @@ def test_nothing_is_lost_and_nothing_is_out_of_order_when_a_worker_is_killed(
                 await until(all_arrived)
                 assert receiver.faults == []
                 for number in range(_STREAMS):
-                    told = [each["sub_id"]["session"]["id"] for each in receiver.of(f"/{number}")]
+                    session_ids = [
+                        claims["sub_id"]["session"]["id"] for claims in receiver.of(f"/{number}")
+                    ]
                     # At least once: what the killed worker had sent may come again.
-                    assert list(dict.fromkeys(told)) == ended
-                    assert {next(iter(each["events"])) for each in receiver.of(f"/{number}")} == {
-                        f"{CAEP}session-revoked"
-                    }
+                    assert list(dict.fromkeys(session_ids)) == ended
+                    assert {
+                        next(iter(claims["events"])) for claims in receiver.of(f"/{number}")
+                    } == {f"{CAEP}session-revoked"}
 
                 async def delivered() -> bool:
                     return await it.read(lambda tx: SignalQueue.of(tx).waiting()) == 0
 
                 await until_found(delivered)
         finally:
-            for each in workers:
-                each.kill()
-                each.communicate()
+            for worker in workers:
+                worker.kill()
+                worker.communicate()
 
     run(tmp_path, story, postgres_url, background=False, **FETCH)

@@ -23,11 +23,11 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 
 async def main(directory: Path, database: str, ahead: int) -> None:
     """Push until the process is killed."""
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        authorization=replace(given.authorization, database=database),
-        tokens=replace(given.tokens, signing_algorithms=(Algorithm.ES256,)),
+        defaults,
+        authorization=replace(defaults.authorization, database=database),
+        tokens=replace(defaults.tokens, signing_algorithms=(Algorithm.ES256,)),
         source=SettingsSource(None, directory, {}),
         fetch=FETCH["fetch"],
     )

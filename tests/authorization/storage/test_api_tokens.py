@@ -17,8 +17,8 @@ def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> 
 
         def sweep(tx: Transaction, at: int) -> int:
             now = Instant(it.clock.now + at)
-            for each in SWEEPS:
-                each(tx, now)
+            for sweeper in SWEEPS:
+                sweeper(tx, now)
             return len(tx.api_tokens.page(END.at, END.id, 10))
 
         assert await it.write(lambda tx: sweep(tx, days(90))) == 1
@@ -34,8 +34,8 @@ def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
         for forward, noted in ((0, start), (59, start), (1, start + 60)):
             it.clock.forward(forward)
             assert (await one.call("GET", "/token")).status == 200
-            found = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 1))
-            assert found[0].last_used_at == noted
+            tokens = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 1))
+            assert tokens[0].last_used_at == noted
 
     run(tmp_path, story)
 

@@ -88,13 +88,13 @@ def test_apis_are_searched_and_paged_in_every_order(memory: Memory) -> None:
         ListOrder.NEWEST: [5, 4, 3, 2, 1],
     }
     for order, expected in orders.items():
-        found: list[str] = []
+        api_ids: list[str] = []
         after = ""
         while ids := memory.read(partial(_page, after, order)):
-            found += ids
+            api_ids += ids
             last = memory.read(partial(_find, ids[-1]))
             after = last.id if order else last.identifier
-        assert found == [f"api_{number}" for number in expected], order
+        assert api_ids == [f"api_{number}" for number in expected], order
         parts = memory.read(partial(_named_calendar, order))
         assert sorted(parts) == ["api_1", "api_2"], order
     assert memory.read(lambda tx: ApiSearch(tx.db).page("", 9, "mcp.example.com")) == ["api_1"]
@@ -153,9 +153,15 @@ def test_feed_of_an_api_is_filtered_by_its_grants_and_tokens(memory: Memory) -> 
 
     memory.write(write)
     page = memory.read(lambda tx: tx.revocations.page_of_api(CALENDAR, Instant(0), "", "", 10))
-    assert {each.id for each in page} == {"gr_in", "at_in", "1001", CALENDAR.identifier}
+    assert {revocation.id for revocation in page} == {"gr_in", "at_in", "1001", CALENDAR.identifier}
     default = memory.read(lambda tx: tx.revocations.page(Instant(0), "", "", 10))
-    assert {each.id for each in default} == {"gr_in", "gr_out", "at_in", "at_out", "1001"}
+    assert {revocation.id for revocation in default} == {
+        "gr_in",
+        "gr_out",
+        "at_in",
+        "at_out",
+        "1001",
+    }
 
 
 def test_nothing_issued_while_disabling_survives(memory: Memory) -> None:
@@ -165,10 +171,10 @@ def test_nothing_issued_while_disabling_survives(memory: Memory) -> None:
         if number == 0:
             _disable(tx)
             return ""
-        found = directory.requested_in(tx, (CALENDAR.identifier,), client())
-        if isinstance(found, Refusal):
+        apis = directory.requested_in(tx, (CALENDAR.identifier,), client())
+        if isinstance(apis, Refusal):
             return ""
-        _issue(tx, f"gr_race{number}", found)
+        _issue(tx, f"gr_race{number}", apis)
         return f"gr_race{number}"
 
     issued = [name for name in memory.contend(work) if name]
@@ -204,5 +210,5 @@ def _issue(tx: Transaction, grant_id: str, apis: tuple[Api, ...]) -> bool:
 
 
 def _is_over(memory: Memory, grant_id: str) -> bool:
-    found = memory.read(lambda tx: tx.grants.find(grant_id))
-    return found is None or found.grant.revoked_at is not None
+    grant_record = memory.read(lambda tx: tx.grants.find(grant_id))
+    return grant_record is None or grant_record.grant.revoked_at is not None

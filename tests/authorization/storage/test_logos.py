@@ -27,9 +27,9 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
 
 def test_one_of_many_is_given_a_logo_to_fetch(memory: Memory) -> None:
     assert memory.read(lambda tx: tx.logos.is_any_due(NOW))
-    given = memory.contend(lambda tx, _: list(tx.logos.lease(NOW, LATER, 10)))
-    assert sorted(map(len, given)) == [0] * (THREADS - 1) + [1]
-    assert [each for some in given for each in some] == [WANTED]
+    leases = memory.contend(lambda tx, _: list(tx.logos.lease(NOW, LATER, 10)))
+    assert sorted(map(len, leases)) == [0] * (THREADS - 1) + [1]
+    assert [logo for some in leases for logo in some] == [WANTED]
     assert not memory.read(lambda tx: tx.logos.is_any_due(NOW))
 
 
@@ -40,9 +40,9 @@ def test_one_of_many_copies_is_kept_and_none_of_another_address(memory: Memory) 
     assert sum(kept) == 1
     winner = kept.index(True)
     assert memory.read(lambda tx: tx.logos.image(f"name{winner}")) == b"%d" % winner
-    found = memory.read(lambda tx: tx.clients.find(PRINTER.id))
-    assert found is not None
-    assert found.logo == f"name{winner}"
+    printer = memory.read(lambda tx: tx.clients.find(PRINTER.id))
+    assert printer is not None
+    assert printer.logo == f"name{winner}"
     # Nothing is undone by an attempt that comes late.
     assert not memory.write(lambda tx: tx.logos.fail(WANTED, "late", None))
     assert not memory.write(lambda tx: tx.logos.drop(WANTED))

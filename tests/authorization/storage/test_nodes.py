@@ -23,8 +23,8 @@ async def _do(it: Harness, what: Write, node: Node) -> None:
 
 async def _listed(it: Harness, at: int) -> dict[str, bool]:
     now = Instant(NOON + at)
-    found = await it.read(lambda tx: tx.nodes.list(now))
-    return {each.id: each.is_running(now) for each in found}
+    nodes = await it.read(lambda tx: tx.nodes.list(now))
+    return {node.id: node.is_running(now) for node in nodes}
 
 
 def test_killed_node_is_missing_until_another_takes_its_place(

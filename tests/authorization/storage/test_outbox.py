@@ -28,9 +28,11 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
 def test_of_all_who_ask_one_is_given_a_delivery_and_it_is_given_as_it_was_put(
     memory: Memory,
 ) -> None:
-    given = memory.contend(lambda tx, _: list(tx.deliveries.lease(NOW, LATER, 10)))
-    assert sorted(map(len, given)) == [0] * (THREADS - 1) + [1]
-    assert [each for some in given for each in some] == [replace(ONE, attempts=1, due_at=LATER)]
+    leases = memory.contend(lambda tx, _: list(tx.deliveries.lease(NOW, LATER, 10)))
+    assert sorted(map(len, leases)) == [0] * (THREADS - 1) + [1]
+    assert [delivery for some in leases for delivery in some] == [
+        replace(ONE, attempts=1, due_at=LATER)
+    ]
 
 
 def test_a_lease_runs_out(memory: Memory) -> None:
@@ -49,10 +51,12 @@ def test_many_processes_share_the_work_and_none_is_done_twice(memory: Memory) ->
             tx.deliveries.add(replace(ONE, id=f"lt_{number}"))
 
     memory.write(forty_more)
-    given = memory.contend(lambda tx, _: [each.id for each in tx.deliveries.lease(NOW, LATER, 3)])
-    told = [each for some in given for each in some]
-    assert len(told) == len(set(told))
-    assert all(len(some) <= 3 for some in given)
+    leases = memory.contend(
+        lambda tx, _: [delivery.id for delivery in tx.deliveries.lease(NOW, LATER, 3)]
+    )
+    delivery_ids = [delivery_id for some in leases for delivery_id in some]
+    assert len(delivery_ids) == len(set(delivery_ids))
+    assert all(len(some) <= 3 for some in leases)
 
 
 def test_what_is_longest_due_goes_first(memory: Memory) -> None:
@@ -64,7 +68,7 @@ def test_what_is_longest_due_goes_first(memory: Memory) -> None:
 def test_the_deliveries_of_one_session_are_leased_by_themselves(memory: Memory) -> None:
     memory.write(lambda tx: tx.deliveries.add(replace(ONE, id="lt_2", session_id="se_2")))
     leased = memory.write(lambda tx: tx.deliveries.lease_of_session("se_2", NOW, LATER))
-    assert [each.id for each in leased] == ["lt_2"]
+    assert [delivery.id for delivery in leased] == ["lt_2"]
     assert not memory.write(lambda tx: tx.deliveries.lease_of_session("se_2", NOW, LATER))
     assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 9))] == ["lt_1"]
 
@@ -79,8 +83,8 @@ def test_who_was_too_slow_postpones_nothing(memory: Memory) -> None:
 
 
 def test_a_delivery_is_finished_once(memory: Memory) -> None:
-    told = memory.contend(lambda tx, _: tx.deliveries.finish("lt_1"))
-    assert sorted(told) == [False] * (THREADS - 1) + [True]
+    results = memory.contend(lambda tx, _: tx.deliveries.finish("lt_1"))
+    assert sorted(results) == [False] * (THREADS - 1) + [True]
     assert memory.read(lambda tx: tx.deliveries.waiting()) == 0
     assert not memory.write(lambda tx: tx.deliveries.postpone(ONE, NOW))
 
@@ -107,6 +111,6 @@ def test_what_the_version_before_queues_beside_is_moved_once(memory: Memory) -> 
     mail = QueuedEmail("ml_1", EmailKind.TEST, Uid(1001), "sealed", 3, LATER, NOW, LATER)
     assert memory.write(lambda tx: tx.mails.lease(NOW, LATER, 9)) == [mail]
     leased = memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 9))
-    assert {each.id: each for each in leased} == {
+    assert {delivery.id: delivery for delivery in leased} == {
         id_: replace(ONE, id=id_, attempts=1, due_at=LATER) for id_ in ("lt_1", "lt_2")
     }

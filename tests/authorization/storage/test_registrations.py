@@ -26,8 +26,8 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
 
 
 def test_invitation_is_spent_at_most_as_often_as_it_allows(memory: Memory) -> None:
-    told = memory.contend(lambda tx, _: tx.invitations.spend(_TOKEN, NOW))
-    assert sorted(told) == [False] * (THREADS - 5) + [True] * 5
+    results = memory.contend(lambda tx, _: tx.invitations.spend(_TOKEN, NOW))
+    assert sorted(results) == [False] * (THREADS - 5) + [True] * 5
     assert not memory.read(lambda tx: tx.invitations.is_live(_TOKEN, NOW))
     assert memory.read(lambda tx: tx.invitations.usable(NOW)) == []
     assert memory.write(lambda tx: tx.invitations.sweep(NOW, 10)) == 1
@@ -40,14 +40,14 @@ def test_an_invitation_lives_until_it_expires_or_is_withdrawn(memory: Memory) ->
     assert not memory.write(lambda tx: tx.invitations.spend(_TOKEN, LATER))
     assert not memory.read(lambda tx: tx.invitations.is_live(Fingerprint("other"), NOW))
     assert memory.write(lambda tx: tx.invitations.sweep(NOW, 10)) == 0
-    told = memory.contend(lambda tx, _: tx.invitations.withdraw("in_1"))
-    assert sorted(told) == [False] * (THREADS - 1) + [True]
+    results = memory.contend(lambda tx, _: tx.invitations.withdraw("in_1"))
+    assert sorted(results) == [False] * (THREADS - 1) + [True]
     assert not memory.write(lambda tx: tx.invitations.spend(_TOKEN, NOW))
 
 
 def test_a_registration_ends_once(memory: Memory) -> None:
-    told = memory.contend(lambda tx, _: tx.registrations.end("printer", NOW))
-    assert sorted(told) == [False] * (THREADS - 1) + [True]
+    results = memory.contend(lambda tx, _: tx.registrations.end("printer", NOW))
+    assert sorted(results) == [False] * (THREADS - 1) + [True]
     assert memory.read(lambda tx: tx.registrations.token_of("printer")) is None
     assert memory.read(lambda tx: tx.registrations.unused_alike(_LOOKS)) == []
     assert not memory.write(lambda tx: tx.registrations.adopt("printer", NOW))
@@ -56,14 +56,14 @@ def test_a_registration_ends_once(memory: Memory) -> None:
 def test_what_was_used_does_not_end_as_unused_and_not_as_idle(memory: Memory) -> None:
     late = Instant(NOW + days(1))
 
-    def found(tx: Transaction) -> tuple[list[str], list[str]]:
+    def unused_and_idle(tx: Transaction) -> tuple[list[str], list[str]]:
         alike, idle = tx.registrations.unused_alike(_LOOKS), tx.registrations.idle(NOW, 10)
         assert all(since == NOW for _, since in alike)
         return [client_id for client_id, _ in alike], list(idle)
 
-    assert memory.read(found) == (["printer"], ["printer"])
+    assert memory.read(unused_and_idle) == (["printer"], ["printer"])
     memory.write(lambda tx: tx.registrations.note_use("printer", late))
-    assert memory.read(found) == ([], [])
+    assert memory.read(unused_and_idle) == ([], [])
     assert not memory.write(lambda tx: tx.registrations.end_unused("printer", late))
     assert not memory.write(lambda tx: tx.registrations.end_idle("printer", NOW, late))
     assert memory.write(lambda tx: tx.registrations.end_idle("printer", late, late))

@@ -41,9 +41,9 @@ def test_of_many_who_renew_with_one_cookie_one_is_told_so(
 ) -> None:
     async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
-        told = await asyncio.gather(*(renew(it, OLD, f"new-{number}") for number in range(32)))
-        assert sorted(told) == [False] * 31 + [True]
-        winner = Fingerprint(f"new-{told.index(True)}")
+        results = await asyncio.gather(*(renew(it, OLD, f"new-{number}") for number in range(32)))
+        assert sorted(results) == [False] * 31 + [True]
+        winner = Fingerprint(f"new-{results.index(True)}")
         assert await it.store.read(lambda tx: tx.sessions.find(OLD)) is None
         assert await it.store.read(lambda tx: tx.sessions.find(winner)) == LATER
 
@@ -55,8 +55,8 @@ def test_a_session_that_ended_does_not_go_on(tmp_path: Path, database_url: str) 
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
         assert await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))
         assert not await renew(it, OLD, "new")
-        found = await it.store.read(lambda tx: tx.sessions.find(OLD))
-        assert found == replace(SESSION, ended_at=NOON)
+        session = await it.store.read(lambda tx: tx.sessions.find(OLD))
+        assert session == replace(SESSION, ended_at=NOON)
 
     run(tmp_path, story, database_url)
 

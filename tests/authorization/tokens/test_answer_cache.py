@@ -68,13 +68,13 @@ def test_cache_is_bounded_and_evicts_the_oldest(tmp_path: Path) -> None:
         await cache.find("token", now)
         number = cache.number
         with patch.object(module, "MOST_KNOWN", 3):
-            for place in (0, 1, 2, 0, 3):
+            for index in (0, 1, 2, 0, 3):
                 # Half a character is a token like any other.
-                cache.add(f"token {place} \ud800", number, place, now)
+                cache.add(f"token {index} \ud800", number, index, now)
         kept = [
-            place
-            for place in range(4)
-            if await cache.find(f"token {place} \ud800", now) is not None
+            index
+            for index in range(4)
+            if await cache.find(f"token {index} \ud800", now) is not None
         ]
         assert kept == [0, 2, 3]
 

@@ -94,13 +94,13 @@ def test_a_look_that_was_of_use_may_be_followed_by_another() -> None:
         for key in (NEW, OLD, NEW):
             there.document = _jwks(key)
             assert _kids(await keys.signing(client, NOW, kid=key.kid)) == [key.kid]
-        asked = there.asked
+        request_count = there.asked
         for _ in range(5):
             assert _kids(await keys.signing(client, NOW, kid="nobody's")) == [NEW.kid]
             assert _kids(await keys.signing_again(client, NOW)) == [NEW.kid]
-        assert there.asked == asked + 1
+        assert there.asked == request_count + 1
         await keys.signing(client, later(NOW, seconds(30)), kid="nobody's")
-        assert there.asked == asked + 2
+        assert there.asked == request_count + 2
 
     asyncio.run(story())
 
@@ -178,8 +178,8 @@ def test_one_document_holds_both_kinds_of_keys() -> None:
         there = _There(document)
         keys, client = ClientKeys(there), _client()
         assert _kids(await keys.signing(client, NOW)) == [NEW.kid]
-        (found,) = await keys.encryption(client, NOW)
-        assert (found.alg, found.kid) == ("ECDH-ES", OLD.kid)
+        (key,) = await keys.encryption(client, NOW)
+        assert (key.alg, key.kid) == ("ECDH-ES", OLD.kid)
         assert there.asked == 1
         there.document = None
         nobody = _client("nobody")
@@ -199,10 +199,10 @@ def _over_the_network(story: Callable[[Canary], Awaitable[None]]) -> None:
 def test_keys_come_over_the_network() -> None:
     async def story(canary: Canary) -> None:
         keys = ClientKeys(OutboundHttp((ip_network("127.0.0.0/8"),), SYSTEM.now))
-        found = await asyncio.gather(
+        key_lists = await asyncio.gather(
             *(keys.signing(_client(uri=canary.url), NOW) for _ in range(10))
         )
-        assert {tuple(_kids(each)) for each in found} == {(OLD.kid,)}
+        assert {tuple(_kids(key_list)) for key_list in key_lists} == {(OLD.kid,)}
         assert canary.connections == 1
 
     _over_the_network(story)

@@ -107,7 +107,7 @@ def test_what_ends_after_the_clock_was_set_back_ends_what_it_issued(
         assert await it.introspect(tokens.text("access_token")) == {"active": False}
         # A resource server knows no more than the feed: it must still list it.
         listed = (await it.feed()).json["revocations"]
-        kinds = {each["kind"] for each in listed}  # type: ignore[attr-defined]
+        kinds = {revocation["kind"] for revocation in listed}  # type: ignore[attr-defined]
         assert RevokedKind(ended) in kinds
 
     run(tmp_path, story)
@@ -123,8 +123,8 @@ def test_link_issued_in_the_future_has_expired(tmp_path: Path) -> None:
             return links.find(tx, kind, link.reveal(), Instant(at)) is not None
 
         await it.write(lambda tx: links.issue(tx, kind, link, {}, until, None))
-        found = await it.read(lambda tx: [is_found(tx, now + by) for by in (0, HOUR - 60)])
-        assert found == [False, True]
+        results = await it.read(lambda tx: [is_found(tx, now + by) for by in (0, HOUR - 60)])
+        assert results == [False, True]
 
     run(tmp_path, story)
 

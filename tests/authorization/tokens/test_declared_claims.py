@@ -31,12 +31,12 @@ def test_claims_are_not_kept_under_a_later_revision(
     read = Declarations.claims
 
     def read_before_the_change(declarations: Declarations) -> Sequence[DeclaredClaim]:
-        found = read(declarations)
+        declared_claims = read(declarations)
         if change.ident is None:
             change.start()
             # It waits for this transaction, or could commit before the revision is read.
             change.join(0.5)
-        return found
+        return declared_claims
 
     monkeypatch.setattr(Declarations, "claims", read_before_the_change)
     assert memory.write(claims.declared) == ()

@@ -96,10 +96,10 @@ def test_id_token_omits_unknown_session_nonce_and_methods() -> None:
 def test_each_hash_is_there_exactly_when_its_string_was_sent_along() -> None:
     sent = {"access_token": "a", "code": "b", "state": "c"}
     names = {"access_token": "at_hash", "code": "c_hash", "state": "s_hash"}
-    for each, text in sent.items():
-        claims = _mint(WHOLE, **{each: text}).claims
-        assert claims[names[each]] == half_hash(text, "ES256")
-        assert not (set(names.values()) - {names[each]}) & set(claims)
+    for parameter, text in sent.items():
+        claims = _mint(WHOLE, **{parameter: text}).claims
+        assert claims[names[parameter]] == half_hash(text, "ES256")
+        assert not (set(names.values()) - {names[parameter]}) & set(claims)
 
 
 # The examples of Core appendices A.3 and A.4.
@@ -133,15 +133,15 @@ def test_what_the_scope_asks_for_is_left_to_userinfo_where_an_access_token_opens
 
 
 def test_single_claims_asked_of_it_are_in_it_and_those_of_userinfo_are_not() -> None:
-    asked = ClaimsRequest.parse('{"id_token":{"nickname":null},"userinfo":{"email":null}}')
-    claims = _mint(changed(WHOLE, claims=asked)).claims
+    request = ClaimsRequest.parse('{"id_token":{"nickname":null},"userinfo":{"email":null}}')
+    claims = _mint(changed(WHOLE, claims=request)).claims
     assert claims["nickname"] == "Countess"
     assert "email" not in claims
 
 
 def test_nothing_that_is_asked_for_replaces_what_the_token_itself_says() -> None:
-    asked = ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"},"auth_time":null,"acr":null}}')
-    assert _mint(changed(WHOLE, claims=asked)).claims == _mint(WHOLE).claims
+    request = ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"},"auth_time":null,"acr":null}}')
+    assert _mint(changed(WHOLE, claims=request)).claims == _mint(WHOLE).claims
 
 
 def test_id_token_is_signed_and_encrypted_as_the_client_registered() -> None:

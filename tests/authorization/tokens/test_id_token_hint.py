@@ -42,11 +42,11 @@ def test_hint_names_the_user_and_the_session_at_any_age(tmp_path: Path) -> None:
         ours = partial(jwt.sign, key=it.authorize.minter.keys.current(NOON))
         text = ours(CLAIMS, typ="JWT")
         for age in (seconds(0), seconds(299), seconds(300), days(20)):
-            found = await it.server.hints.read(text, WEB, later(NOON, age))
-            assert found == Hint("1001", "se_1")
+            hint = await it.server.hints.read(text, WEB, later(NOON, age))
+            assert hint == Hint("1001", "se_1")
         without = {name: value for name, value in CLAIMS.items() if name != "sid"}
-        found = await it.server.hints.read(ours(without, typ="JWT"), WEB, NOON)
-        assert found == Hint("1001", "")
+        hint = await it.server.hints.read(ours(without, typ="JWT"), WEB, NOON)
+        assert hint == Hint("1001", "")
 
     run(tmp_path, story)
 

@@ -88,8 +88,8 @@ def test_userinfo_is_encoded_once_and_again_after_a_change(
         with patch(f"{_ENDPOINTS}.userinfo.json_response", side_effect=json_response) as encoded:
             answers = [await _userinfo(it, token) for _ in range(3)]
             assert encoded.call_count == 1
-            assert len({each.body for each in answers}) == 1
-            assert [each.headers for each in answers] == [answers[0].headers] * 3
+            assert len({answer.body for answer in answers}) == 1
+            assert [answer.headers for answer in answers] == [answers[0].headers] * 3
             change = UserChange(name="Countess")
             await it.perform(_OPERATIONS["change_user"], {"uid": str(ADA)}, change)
             assert (await _userinfo(it, token)).json["name"] == "Countess"

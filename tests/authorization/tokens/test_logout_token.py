@@ -42,12 +42,12 @@ class Ear:
 
 @pytest.fixture
 def ear() -> Iterator[Ear]:
-    found = Ear()
+    channel = Ear()
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
-            found.heard += parse_qs(body)["logout_token"]
+            channel.heard += parse_qs(body)["logout_token"]
             self.send_response(204)
             self.end_headers()
 
@@ -55,9 +55,9 @@ def ear() -> Iterator[Ear]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    found.url = f"http://127.0.0.1:{server.server_port}/logout"
+    channel.url = f"http://127.0.0.1:{server.server_port}/logout"
     Thread(target=server.serve_forever, daemon=True).start()
-    yield found
+    yield channel
     server.shutdown()
     server.server_close()
 
@@ -107,16 +107,16 @@ def test_logout_token_is_signed_and_encrypted_like_the_id_token(
         servers.register_user("ada", PASSWORD)
         servers.register_client(metadata, "web", SECRET)
         person = UserAgent(servers.auth_url)
-        asked = {"response_type": "code", "client_id": "web", "redirect_uri": CALLBACK}
-        query = urlencode(asked | {"scope": "openid"})
+        parameters = {"response_type": "code", "client_id": "web", "redirect_uri": CALLBACK}
+        query = urlencode(parameters | {"scope": "openid"})
         page = person.open(f"{servers.auth_url}/oauth/authorize?{query}")
         code = person.allow(person.sign_in(page, "ada", PASSWORD)).redirect_parameters["code"]
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
         form |= {"client_id": "web", "client_secret": SECRET}
-        said = requests.post(f"{servers.auth_url}/oauth/token", form, timeout=SECONDS).json()
-        before, claims = _read(servers, said["id_token"])
+        tokens = requests.post(f"{servers.auth_url}/oauth/token", form, timeout=SECONDS).json()
+        before, claims = _read(servers, tokens["id_token"])
         # Whoever was sent an encrypted one has opened it: what is inside is the hint.
-        hint = said["id_token"]
+        hint = tokens["id_token"]
         if encrypted:
             plaintext = jwe.decrypt_compact(hint, _KEY, algorithms=_ENCRYPTION).plaintext
             assert plaintext is not None
@@ -126,10 +126,10 @@ def test_logout_token_is_signed_and_encrypted_like_the_id_token(
         assert person.submit(question, "sign-out").location == BACK
         (token,) = ear.heard
         assert token.count(".") == (4 if encrypted else 2)
-        header, told = _read(servers, token)
+        header, logout_claims = _read(servers, token)
         assert (header["typ"], header["alg"]) == ("logout+jwt", algorithm)
         assert before["alg"] == algorithm
-        assert [told[name] for name in ("iss", "aud", "sub", "sid")] == [
+        assert [logout_claims[name] for name in ("iss", "aud", "sub", "sid")] == [
             claims[name] for name in ("iss", "aud", "sub", "sid")
         ]
-        assert "nonce" not in told
+        assert "nonce" not in logout_claims

@@ -76,7 +76,9 @@ class Since:
 
     def __init__(self) -> None:
         """Begin now."""
-        self._before = {each: told(each) for each in ("answered", "behind", "failed", "undecided")}
+        self._before = {
+            result: told(result) for result in ("answered", "behind", "failed", "undecided")
+        }
 
     def __call__(self, result: str) -> float:
         """Return how many questions had the result since then."""
@@ -160,7 +162,7 @@ def test_replica_answers_what_it_knows_and_nothing_that_it_cannot_know(
         rested(it)
         # What is not live is asked of the primary, too: the replica cannot tell ended from unknown.
         since = Since()
-        assert [await it.introspect(each) for each in access[1:3]] == [INACTIVE, INACTIVE]
+        assert [await it.introspect(token) for token in access[1:3]] == [INACTIVE, INACTIVE]
         assert (since("undecided"), since("behind")) == (2, 0)
 
     served(pair, tmp_path, story)

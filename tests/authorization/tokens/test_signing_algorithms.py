@@ -26,17 +26,21 @@ def test_each_algorithm_signs_with_a_key_of_its_own_and_all_are_published(
         ring, other = it.ring(algorithms=ALL), it.ring(algorithms=ALL)
         await ring.maintain(NOON)
         await other.refresh(NOON)
-        assert len({ring.current(NOON, each).kid for each in ALL}) == len(ALL)
+        assert len({ring.current(NOON, algorithm).kid for algorithm in ALL}) == len(ALL)
         published = other.published(NOON)
-        assert [key.algorithm for key in published] == [each for each in ALL for _ in "12"]
-        for each in ALL:
-            token = jwt.sign({"aud": "a", "exp": NOON + 60}, ring.current(NOON, each), typ="JWT")
+        assert [key.algorithm for key in published] == [
+            algorithm for algorithm in ALL for _ in "12"
+        ]
+        for algorithm in ALL:
+            token = jwt.sign(
+                {"aud": "a", "exp": NOON + 60}, ring.current(NOON, algorithm), typ="JWT"
+            )
             claims = jwt.verify(
-                token, published, typ=("jwt",), algorithms=(each,), audience="a", now=NOON
+                token, published, typ=("jwt",), algorithms=(algorithm,), audience="a", now=NOON
             )
             assert claims["exp"] == NOON + 60
-            assert other.current(NOON, each).kid == ring.current(NOON, each).kid
-            assert await it.states(NOON, each) == IN_ORDER
+            assert other.current(NOON, algorithm).kid == ring.current(NOON, algorithm).kid
+            assert await it.states(NOON, algorithm) == IN_ORDER
 
     run(sqlite_url, tmp_path, story)
 
@@ -51,8 +55,8 @@ def test_a_database_of_before_gains_what_is_missing_and_keeps_what_it_has(
         ring = it.ring(algorithms=ALL)
         await ring.maintain(later_on)
         assert ring.current(later_on).kid == before.current(NOON).kid
-        for each in ALL:
-            assert await it.states(later_on, each) == IN_ORDER
+        for algorithm in ALL:
+            assert await it.states(later_on, algorithm) == IN_ORDER
         # A process that has no setting for them publishes them, and signs with none of them.
         await before.maintain(later_on)
         assert len(before.published(later_on)) == 2 * len(ALL)
@@ -70,8 +74,8 @@ def test_of_many_processes_one_makes_each_key_of_every_algorithm(
         for now in (NOON, later(NOON, days(90))):
             rings = [it.ring(algorithms=ALL) for _ in range(3)]
             await asyncio.gather(*(ring.maintain(now) for ring in rings))
-            for each in ALL:
-                assert len({ring.current(now, each).kid for ring in rings}) == 1
+            for algorithm in ALL:
+                assert len({ring.current(now, algorithm).kid for ring in rings}) == 1
         assert await it.events() == ["issued"] * 12 + ["retired"] * 4
 
     run(database_url, tmp_path, story)
@@ -88,11 +92,11 @@ def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_
                 *(ring.rotate(NOON, at_once=True, done_by=SYSTEM) for ring in rings)
             )
             await asyncio.gather(*(ring.maintain(NOON) for ring in rings))
-            for each in QUICK:
-                assert len({ring.current(NOON, each).kid for ring in rings}) == 1
-                assert (await it.states(NOON, each)).count(KeyState.CURRENT) == 1
-                assert (await it.states(NOON, each)).count(KeyState.NEXT) == 1
-                kid = rings[0].current(NOON, each).kid
+            for algorithm in QUICK:
+                assert len({ring.current(NOON, algorithm).kid for ring in rings}) == 1
+                assert (await it.states(NOON, algorithm)).count(KeyState.CURRENT) == 1
+                assert (await it.states(NOON, algorithm)).count(KeyState.NEXT) == 1
+                kid = rings[0].current(NOON, algorithm).kid
                 assert all(ring.published(NOON).find(kid) for ring in rings)
 
     run(database_url, tmp_path, story)
@@ -104,7 +108,7 @@ def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=QUICK)
         await ring.maintain(NOON)
-        usual, other = (ring.current(NOON, each).kid for each in QUICK)
+        usual, other = (ring.current(NOON, algorithm).kid for algorithm in QUICK)
         await ring.rotate(NOON, at_once=True, algorithm=Algorithm.EDDSA, done_by=SYSTEM)
         assert ring.current(NOON).kid == usual
         assert ring.current(NOON, Algorithm.EDDSA).kid != other
@@ -183,8 +187,8 @@ def test_slow_key_generation_blocks_no_request(sqlite_url: str, tmp_path: Path) 
         await ring.maintain(NOON)
         for _ in range(3):
             await ring.rotate(NOON, at_once=True, done_by=SYSTEM)
-            for each in ALL:
-                ring.current(NOON, each)
+            for algorithm in ALL:
+                ring.current(NOON, algorithm)
         # Sixteen RSA keys are most of the work, and none of it is done where requests are.
         assert time.thread_time() - here < (time.process_time() - began) / 2
 

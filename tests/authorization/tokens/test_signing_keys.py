@@ -54,8 +54,8 @@ class Keys:
 
     async def states(self, now: Instant, algorithm: Algorithm = Algorithm.ES256) -> list[KeyState]:
         """Where each published key of this algorithm stands."""
-        found = await self.stores[0].read(lambda tx: tx.signing_keys.all(now))
-        return [record.state(now) for record in found if record.algorithm == algorithm]
+        records = await self.stores[0].read(lambda tx: tx.signing_keys.all(now))
+        return [record.state(now) for record in records if record.algorithm == algorithm]
 
 
 @asynccontextmanager
@@ -83,8 +83,8 @@ def _kids(ring: SigningKeyRing, now: Instant) -> set[str]:
 
 
 def _document(ring: SigningKeyRing, now: Instant) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(ring.published(now).document())["keys"]
-    return found
+    keys: list[dict[str, object]] = json.loads(ring.published(now).document())["keys"]
+    return keys
 
 
 def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path) -> None:
@@ -186,15 +186,15 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
         soon = Instant(NOON + hours(1))
         await ring.rotate(soon, done_by=BY_SYSTEM)
         assert ring.current(soon).kid == before
-        known = Instant(NOON + days(1))
-        await other.refresh(known)
-        assert other.current(Instant(known - 1)).kid == before
-        after = other.current(known).kid
+        next_day = Instant(NOON + days(1))
+        await other.refresh(next_day)
+        assert other.current(Instant(next_day - 1)).kid == before
+        after = other.current(next_day).kid
         assert after != before
-        await other.maintain(known)
+        await other.maintain(next_day)
         assert await it.events() == ["issued"] * 3 + ["retired"]
         # From now on the next key is known: it may sign as soon as somebody asks.
-        later = Instant(known + days(2))
+        later = Instant(next_day + days(2))
         await other.rotate(later, done_by=BY_SYSTEM)
         assert other.current(later).kid != after
 
@@ -286,10 +286,10 @@ def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: P
         def reseal(tx: Transaction) -> list[bool]:
             done: list[bool] = []
             for record in tx.signing_keys.all(NOON):
-                place = f"signing_keys.sealed:{record.kid}"
-                plain = it.keyring.sealer.open(record.sealed, place)
+                context = f"signing_keys.sealed:{record.kid}"
+                plain = it.keyring.sealer.open(record.sealed, context)
                 assert plain is not None
-                sealed = newer.sealer.seal(plain, place, SYSTEM.random)
+                sealed = newer.sealer.seal(plain, context, SYSTEM.random)
                 done.append(tx.signing_keys.reseal(record.kid, record.sealed, sealed))
                 done.append(tx.signing_keys.reseal(record.kid, record.sealed, sealed))
             return done

@@ -20,8 +20,10 @@ def _user(uid: Uid) -> User:
 
 
 def _client(client_id: str = "app", sector: str = "", *uris: str, pairwise: bool = True) -> Client:
-    said = OpenIdRegistration(subject_type="pairwise" if pairwise else "public", sector=sector)
-    return replace(client_without_rights(client_id, NOW), openid=said, redirect_uris=uris)
+    registration = OpenIdRegistration(
+        subject_type="pairwise" if pairwise else "public", sector=sector
+    )
+    return replace(client_without_rights(client_id, NOW), openid=registration, redirect_uris=uris)
 
 
 def test_a_public_subject_is_the_uid() -> None:

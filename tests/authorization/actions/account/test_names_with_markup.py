@@ -32,8 +32,8 @@ def test_username_with_markup_is_refused_by_every_interface(tmp_path: Path) -> N
         for name in _NAMES:
             answer = await asked_to_sign_up(it, browser(it), username=name)
             assert answer.status == 400
-            wanted = {"username": name, "email": "grace@example.com"}
-            assert (await by.call("POST", "/users", wanted)).status == 400
+            body = {"username": name, "email": "grace@example.com"}
+            assert (await by.call("POST", "/users", body)).status == 400
         sent = await by.call(
             "POST", "/users/imports", raw=rows, headers={"content-type": "text/csv"}
         )
@@ -48,8 +48,8 @@ def test_username_with_markup_is_refused_by_every_interface(tmp_path: Path) -> N
 
 def test_directory_cannot_set_a_username_with_markup(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
-        said = {"schemas": [USER], "userName": "<b>", "emails": [{"value": "b@example.com"}]}
-        answer = await it.call("POST", "/Users", said)
+        body = {"schemas": [USER], "userName": "<b>", "emails": [{"value": "b@example.com"}]}
+        answer = await it.call("POST", "/Users", body)
         if answer.status == 201:
             user = await it.it.read(lambda tx: tx.users.find_by_email("b@example.com"))
             assert user is not None

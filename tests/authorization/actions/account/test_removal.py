@@ -27,8 +27,8 @@ def removal(it: Harness, grace: int) -> Removal:
 async def letters(it: Harness, deed: Removal) -> list[tuple[MailKind, str, RenderedEmail]]:
     """What waits to be sent."""
     mails = await it.write(lambda tx: tx.mails.lease(it.clock.now, Instant(it.clock.now + 60), 10))
-    found = [deed.outbox.open(mail) for mail in mails]
-    return [(each.kind, each.to, write(each, brand=Brand("Acme"))) for each in found if each]
+    emails = [deed.outbox.open(mail) for mail in mails]
+    return [(email.kind, email.to, write(email, brand=Brand("Acme"))) for email in emails if email]
 
 
 async def ada(it: Harness) -> User:
@@ -53,7 +53,7 @@ def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
         assert again == due, "who asks twice is told the same, and gets no second letter"
         it.clock.forward(days(grace))
         assert await it.write(lambda tx: deed.sweep(tx, it.clock.now)) == 1
-        done = [each for each in await letters(it, deed) if each[0] is EmailKind.REMOVED]
+        done = [email for email in await letters(it, deed) if email[0] is EmailKind.REMOVED]
         ((_, to, letter),) = done
         assert to == user.email
         assert letter.subject == "Your Acme account was deleted"

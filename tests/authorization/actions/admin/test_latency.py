@@ -76,8 +76,8 @@ def test_a_flush_that_is_cancelled_while_it_commits_is_counted_once(tmp_path: Pa
         await asyncio.wait([flushing, holding, closing])
         assert flushing.cancelled()
         await clock.flush(store)
-        (told,) = await it.read(lambda tx: last_responses(tx, NOON, 1))
-        assert told.answers == 1
+        (responses,) = await it.read(lambda tx: last_responses(tx, NOON, 1))
+        assert responses.answers == 1
 
     run(tmp_path, story)
 

@@ -99,8 +99,8 @@ def test_ad_01_parallel_uses_of_an_owner_link_make_one_owner(
             sessions.append(await there(it, uid))
         link = await found(it, await issued(it))
         assert link is not None
-        told = await asyncio.gather(*(become(it, link, session) for session in sessions))
-        assert sorted(told) == ["owner"] + ["owner.link"] * 63
+        outcomes = await asyncio.gather(*(become(it, link, session) for session in sessions))
+        assert sorted(outcomes) == ["owner"] + ["owner.link"] * 63
         assert len(await it.read(it.foundation.roles.holders)) == 1
 
     run(tmp_path, story, database_url)
@@ -114,10 +114,10 @@ def test_ad_01_first_used_of_two_owner_links_voids_the_other(
         await it.write(lambda tx: it.foundation.accounts().register(tx, record, NOON, uid=1002))
         links = [await found(it, await issued(it)) for _ in range(2)]
         sessions = [await there(it, Uid(uid)) for uid in (1001, 1002)]
-        told = await asyncio.gather(
+        outcomes = await asyncio.gather(
             *(become(it, link, s) for link, s in zip(links, sessions, strict=True) if link)
         )
-        assert sorted(told) == ["owner", "owner.link"]
+        assert sorted(outcomes) == ["owner", "owner.link"]
 
     run(tmp_path, story, database_url)
 
@@ -150,9 +150,9 @@ def test_ad_01_broken_glass_makes_another_owner_and_is_on_record(tmp_path: Path)
         assert await become(it, link, await there(it, Uid(1002))) == "owner"
         assert len(await it.read(it.foundation.roles.holders)) == 2
         events = await it.read(lambda tx: tx.events.newest(50))
-        links = [each for each in events if each.name.startswith("owner_link.")]
-        assert {each.name for each in links} == {"owner_link.issued", "owner_link.redeemed"}
-        assert all('"break_glass":true' in each.data for each in links)
+        links = [event for event in events if event.name.startswith("owner_link.")]
+        assert {event.name for event in links} == {"owner_link.issued", "owner_link.redeemed"}
+        assert all('"break_glass":true' in event.data for event in links)
 
     run(tmp_path, story)
 

@@ -37,12 +37,12 @@ def test_only_owners_give_roles_and_auditors_only_read() -> None:
 
 def test_higher_role_cannot_be_administered() -> None:
     order = (None, Role.AUDITOR, Role.SUPPORT, Role.ADMINISTRATOR, Role.OWNER)
-    for place, role in enumerate(order):
+    for rank, role in enumerate(order):
         if role is None:
             continue
         powers = permissions_of(role)
         allowed = [powers.allow(Permission.READ, replace(BOB, role=other)) for other in order]
-        assert allowed == [other <= place for other in range(len(order))], role
+        assert allowed == [other <= rank for other in range(len(order))], role
 
 
 def test_a_role_is_asked_for_in_the_transaction_that_acts(
@@ -75,16 +75,16 @@ def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(tmp_path: Path) 
         def work(tx: Transaction) -> list[str]:
             tx.user_directory.set_role(ALICE.uid, Role.SUPPORT, NOON)
             tx.sessions.start(SESSION, Fingerprint("print"))
-            said: list[str] = []
+            checks: list[str] = []
             boss = replace(BOB, role=Role.ADMINISTRATOR)
             for permission, about in ((Permission.RESET, boss), (Permission.KEYS, None)):
                 with pytest.raises(Refused) as refused:
                     require(tx, ACTOR, permission, about)
                 assert refused.value.refusal.code is ErrorCode.FORBIDDEN
-                said.append(refused.value.refusal.check)
+                checks.append(refused.value.refusal.check)
             assert require(tx, ACTOR, Permission.RESET, BOB).role is Role.SUPPORT
             assert require(tx, CommandLine(), Permission.ROLES, boss).role is Role.OWNER
-            return said
+            return checks
 
         assert await it.store.write(work) == ["admin.rank", "admin.permission"]
 

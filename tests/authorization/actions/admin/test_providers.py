@@ -42,22 +42,22 @@ OF_FILE = ProviderSettings("file", "Of the file", ProviderKind.OPENID, "https://
 FEDERATION = FederationSettings((OF_FILE,), Secret("file=secret"))
 
 
-async def created(it: Harness, wanted: ProviderWanted = WANTED) -> ProviderShown:
-    shown = await it.perform(CREATE_PROVIDER, {}, wanted)
+async def created(it: Harness, wish: ProviderWanted = WANTED) -> ProviderShown:
+    shown = await it.perform(CREATE_PROVIDER, {}, wish)
     assert isinstance(shown, ProviderShown)
     return shown
 
 
-async def faults(it: Harness, wanted: ProviderWanted) -> list[str]:
+async def faults(it: Harness, wish: ProviderWanted) -> list[str]:
     with pytest.raises(InvalidInput) as invalid:
-        await created(it, wanted)
-    return sorted(each.field for each in invalid.value.faults)
+        await created(it, wish)
+    return sorted(fault.field for fault in invalid.value.faults)
 
 
 async def probe(it: Harness, name: str) -> ProviderTested:
-    found = await it.perform(TEST_PROVIDER, {"provider": name})
-    assert isinstance(found, ProviderTested)
-    return found
+    outcome = await it.perform(TEST_PROVIDER, {"provider": name})
+    assert isinstance(outcome, ProviderTested)
+    return outcome
 
 
 async def stored(it: Harness) -> list[StoredProvider]:
@@ -67,15 +67,15 @@ async def stored(it: Harness) -> list[StoredProvider]:
 def test_one_of_64_parallel_requests_adds_the_provider(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         tries = await asyncio.gather(*(created(it) for _ in range(64)), return_exceptions=True)
-        made = [each for each in tries if isinstance(each, ProviderShown)]
+        made = [result for result in tries if isinstance(result, ProviderShown)]
         assert len(made) == 1
-        assert all(isinstance(each, (ProviderShown, InvalidInput)) for each in tries)
+        assert all(isinstance(result, (ProviderShown, InvalidInput)) for result in tries)
         assert (await it.events()).count("provider.created") == 1
         ended = await asyncio.gather(
             *(it.perform(DELETE_PROVIDER, {"provider": "google"}) for _ in range(16)),
             return_exceptions=True,
         )
-        assert sum(not isinstance(each, BaseException) for each in ended) == 1
+        assert sum(not isinstance(result, BaseException) for result in ended) == 1
         assert (await it.events()).count("provider.removed") == 1
 
     run(tmp_path, story, database=database_url)
@@ -89,9 +89,9 @@ def test_client_secret_is_stored_sealed_and_shown_nowhere(tmp_path: Path) -> Non
         listed = await it.perform(LIST_PROVIDERS, {})
         read = await it.perform(READ_PROVIDER, {"provider": "google"})
         (kept,) = await stored(it)
-        events = [each.data for each in await it.event_records()]
-        for said in (shown, changed, listed, read, kept, events):
-            assert SECRET not in repr(said)
+        events = [event.data for event in await it.event_records()]
+        for output in (shown, changed, listed, read, kept, events):
+            assert SECRET not in repr(output)
         factory = ProviderFactory.from_services(it.foundation.services)
         provider = factory.of_stored(kept)
         assert provider is not None
@@ -103,7 +103,7 @@ def test_client_secret_is_stored_sealed_and_shown_nowhere(tmp_path: Path) -> Non
             )
             is None
         )
-        assert any('"client_secret"' in each for each in events)
+        assert any('"client_secret"' in data for data in events)
 
     run(tmp_path, story)
 
@@ -172,13 +172,13 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
         factory = replace(ProviderFactory.from_services(it.foundation.services), settings=settings)
         current = Providers(factory)
         await current.refresh(it.foundation.store)
-        assert [each.settings.id for each in current] == ["other"]
+        assert [provider.settings.id for provider in current] == ["other"]
 
         it.foundation = replace(it.foundation, settings=settings)
         assert factory.is_hidden((await stored(it))[0])
         listed = await it.perform(LIST_PROVIDERS, {})
         assert isinstance(listed, ProviderList)
-        assert [(each.id, each.origin, each.state) for each in listed.items] == [
+        assert [(provider.id, provider.origin, provider.state) for provider in listed.items] == [
             ("other", "file", "enabled"),
             ("google", "stored", "hidden"),
         ]
@@ -201,10 +201,10 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
 def test_test_reaches_no_internal_address(tmp_path: Path, issuer: str) -> None:
     async def story(it: Harness) -> None:
         await created(it, replace(WANTED, issuer=issuer))
-        found = await probe(it, "google")
-        assert not found.works
-        assert found.check == "federation.discovery"
-        assert found.received.startswith("fetch.")
+        outcome = await probe(it, "google")
+        assert not outcome.works
+        assert outcome.check == "federation.discovery"
+        assert outcome.received.startswith("fetch.")
 
     run(tmp_path, story)
 

@@ -32,7 +32,7 @@ async def _give(it: Harness, uid: Uid, role: Role | None) -> str:
 
 async def _owners(it: Harness) -> list[int]:
     holders = await it.read(it.foundation.roles.holders)
-    return [each.user.uid for each in holders if each.user.role is Role.OWNER]
+    return [holder.user.uid for holder in holders if holder.user.role is Role.OWNER]
 
 
 def test_role_is_granted_once_and_unknown_user_is_not_found(
@@ -56,8 +56,8 @@ def test_last_two_owners_cannot_lose_their_role_in_parallel(
         for _ in range(5):
             for uid in (ADA, BOB):
                 await _give(it, uid, Role.OWNER)
-            told = await asyncio.gather(_give(it, ADA, None), _give(it, BOB, Role.AUDITOR))
-            assert sorted(told) == ["admin.last_owner", "done"]
+            outcomes = await asyncio.gather(_give(it, ADA, None), _give(it, BOB, Role.AUDITOR))
+            assert sorted(outcomes) == ["admin.last_owner", "done"]
             assert len(await _owners(it)) == 1
 
     run(tmp_path, story, database_url)
@@ -99,7 +99,7 @@ def test_an_event_says_who_did_it_and_what_was_before(tmp_path: Path, database_u
     async def story(it: Harness) -> None:
         assert await _give(it, ADA, Role.OWNER) == "done"
         events = await it.read(lambda tx: tx.events.newest(50))
-        (event,) = [each for each in events if each.name == "role.changed"]
+        (event,) = [record for record in events if record.name == "role.changed"]
         assert (event.uid, event.done_by) == (ADA, "cli")
         assert '"before":"","after":"owner"' in event.data
 

@@ -35,9 +35,9 @@ async def change(it: Harness, path: str, value: str) -> SettingShown:
 
 
 async def changes(it: Harness) -> list[tuple[str, str, str]]:
-    found = [each for each in await it.event_records() if each.name == "setting.changed"]
-    data = [json.loads(each.data) for each in found]
-    return [(each["setting"], each["before"], each["after"]) for each in data]
+    events = [event for event in await it.event_records() if event.name == "setting.changed"]
+    data = [json.loads(event.data) for event in events]
+    return [(fields["setting"], fields["before"], fields["after"]) for fields in data]
 
 
 def test_change_is_validated_recorded_and_undone(tmp_path: Path, database_url: str) -> None:
@@ -76,7 +76,7 @@ def test_64_parallel_changes_are_each_recorded_once(tmp_path: Path, database_url
         recorded = await changes(it)
         assert len(recorded) == 64
         # Each began with the result of another one: none was lost.
-        begun, ended = ({each[at] for each in recorded} for at in (1, 2))
+        begun, ended = ({entry[at] for entry in recorded} for at in (1, 2))
         (last,) = ended - begun
         assert (await it.read(lambda tx: tx.stored_settings.all()))[path] == last
 
@@ -90,7 +90,7 @@ def test_value_of_a_newer_version_is_shown_and_can_be_reset(tmp_path: Path) -> N
         await it.write(lambda tx: tx.stored_settings.set("tokens.key_publication", "x", at))
         settings = await it.perform(READ_SETTINGS, {})
         assert isinstance(settings, SettingsShown)
-        ignored = {each.path for each in settings.items if each.ignored}
+        ignored = {setting.path for setting in settings.items if setting.ignored}
         assert ignored == {"tokens.newer", "tokens.key_publication"}
         await it.perform(RESET_SETTING, {"setting": "tokens.newer"})
         assert "tokens.newer" not in await it.read(lambda tx: tx.stored_settings.all())
@@ -123,10 +123,10 @@ def test_reload_is_requested_once_and_not_after_the_value_is_reset(tmp_path: Pat
         ]
 
         async def refresh() -> list[bool]:
-            for each in workers:
-                await each.refresh(store)
+            for worker in workers:
+                await worker.refresh(store)
             await asyncio.sleep(0.01)
-            return [each._timer is not None for each in workers]
+            return [worker._timer is not None for worker in workers]
 
         assert await refresh() == [False, False]
         await change(it, MODE, "open")

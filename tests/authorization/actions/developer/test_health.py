@@ -53,7 +53,7 @@ def registrar(it: Harness) -> Registrar:
 async def found(it: Harness, client: Client, at: Instant) -> dict[FindingKind, Finding]:
     await it.store.write(lambda tx: tx.events.sweep(Instant(NOON + 1), 1_000))
     findings = await it.store.read(lambda tx: findings_of(tx, client, at))
-    return {each.sign: each for each in findings}
+    return {finding.sign: finding for finding in findings}
 
 
 async def note(it: Harness, what: str, at: Instant, client_id: str = "web1") -> None:
@@ -87,8 +87,8 @@ def test_legacy_grants_are_found_used_or_not(tmp_path: Path, database_url: str) 
         assert signs[FindingKind.IMPLICIT_USED].last == OLD - days(2)
         assert FindingKind.PASSWORD_UNUSED in signs
 
-        def press(tx: Transaction, wanted: Fix) -> object:
-            return apply_fix(tx, registrar(it), LEGACY, wanted, OLD)
+        def press(tx: Transaction, fix: Fix) -> object:
+            return apply_fix(tx, registrar(it), LEGACY, fix, OLD)
 
         assert await it.store.write(lambda tx: press(tx, Fix.DROP_IMPLICIT)) is None
         done = await it.store.write(lambda tx: press(tx, Fix.DROP_PASSWORD))

@@ -35,11 +35,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         yield servers
 
 
-def registered(servers: Servers, client_id: str, **said: object) -> Client:
+def registered(servers: Servers, client_id: str, **changes: object) -> Client:
     metadata = ClientMetadata(
         "Notes Printer", redirect_uris=(LANDING,), scopes=("openid", "profile")
     )
-    metadata = replace(metadata, **said)  # type: ignore[arg-type]
+    metadata = replace(metadata, **changes)  # type: ignore[arg-type]
     secret = SECRET if metadata.proof == "client_secret" else None
     return servers.register_client(metadata, client_id, secret)
 
@@ -56,9 +56,11 @@ def command(name: str, file: Path) -> list[str]:
 
 def ran(servers: Servers, client: Client, name: str, folder: Path, *, asks: bool = True) -> str:
     """What the program says, run as it is on the page; ada allows what it asks for."""
-    found = {each.id: each for each in snippets_of(client, servers.auth_url, servers.api_url)}
+    snippets = {
+        snippet.id: snippet for snippet in snippets_of(client, servers.auth_url, servers.api_url)
+    }
     file = folder / ("snippet.mjs" if name == "node" else "snippet")
-    file.write_text(found[name].code, encoding="utf-8")
+    file.write_text(snippets[name].code, encoding="utf-8")
     # The server of this test has no TLS, which Authlib wants to be told.
     environment = {**os.environ, "CLIENT_SECRET": SECRET, "AUTHLIB_INSECURE_TRANSPORT": "1"}
     with subprocess.Popen(
@@ -76,9 +78,9 @@ def ran(servers: Servers, client: Client, name: str, folder: Path, *, asks: bool
             lines = [program.stdout.readline(), program.stdout.readline()]
             assert lines[1].startswith(servers.auth_url), lines
             landed = allowed(servers, lines[1].strip())
-        said, _ = program.communicate(f"{landed}\n", timeout=60)
-    assert program.returncode == 0, said
-    return said
+        output, _ = program.communicate(f"{landed}\n", timeout=60)
+    assert program.returncode == 0, output
+    return output
 
 
 def allowed(servers: Servers, url: str) -> str:
@@ -100,12 +102,12 @@ def test_a_program_gets_its_token(servers: Servers, tmp_path: Path, name: str, k
         type="public" if kind == "public" else "confidential",
         openid=OpenIdRegistration(token_endpoint_auth_method=method if kind != "public" else ""),
     )
-    said = ran(servers, client, name, tmp_path)
+    output = ran(servers, client, name, tmp_path)
     if name == "curl":
-        assert '"access_token"' in said
+        assert '"access_token"' in output
     else:
-        assert "Allowed: openid profile" in said
-        assert "1001" in said
+        assert "Allowed: openid profile" in output
+        assert "1001" in output
 
 
 @pytest.mark.parametrize("name", ["curl", "python", "node"])
@@ -121,18 +123,18 @@ def test_a_program_gets_a_token_of_its_own(
         scopes=(),
         openid=OpenIdRegistration(token_endpoint_auth_method=method),
     )
-    said = ran(servers, client, name, tmp_path, asks=False)
-    assert "client:read" in said
+    output = ran(servers, client, name, tmp_path, asks=False)
+    assert "client:read" in output
 
 
 @pytest.mark.parametrize("kind", ["public", "confidential"])
 def test_a_secret_is_spoken_of_where_there_is_one(servers: Servers, kind: str) -> None:
     client = registered(servers, f"spoken-{kind}", type=kind)
-    for each in snippets_of(client, servers.auth_url, servers.api_url):
+    for snippet in snippets_of(client, servers.auth_url, servers.api_url):
         assert (
             "secret"
-            in each.code.replace("secret of this request", "").replace("secrets", "").lower()
-        ) is (kind == "confidential"), each.code
+            in snippet.code.replace("secret of this request", "").replace("secrets", "").lower()
+        ) is (kind == "confidential"), snippet.code
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -155,8 +157,8 @@ def test_a_page_signs_people_in(servers: Servers, browser: Browser) -> None:
     with HTTPServer(("127.0.0.1", 0), partial(_Page, page)) as server:
         uri = f"http://127.0.0.1:{server.server_port}/"
         client = registered(servers, "in-a-browser", redirect_uris=(uri,), type="public")
-        found = {each.id: each for each in snippets_of(client, servers.auth_url, "")}
-        page[0] = found["browser"].code.encode()
+        snippets = {snippet.id: snippet for snippet in snippets_of(client, servers.auth_url, "")}
+        page[0] = snippets["browser"].code.encode()
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -177,23 +179,23 @@ def test_a_page_signs_people_in(servers: Servers, browser: Browser) -> None:
 
 def test_snippets_escape_client_ids_and_redirect_uris() -> None:
     odd = replace(WEB, id="a'b\"$(x)`y`</script>\\", redirect_uris=("https://app.example/'\"$x",))
-    found = {each.id: each for each in snippets_of(odd, "https://auth.example", "")}
+    snippets = {snippet.id: snippet for snippet in snippets_of(odd, "https://auth.example", "")}
     shell = subprocess.run(
-        ["sh", "-c", found["curl"].code.partition("\n\n")[0] + '\nprintf %s "$client_id"'],
+        ["sh", "-c", snippets["curl"].code.partition("\n\n")[0] + '\nprintf %s "$client_id"'],
         capture_output=True,
         check=True,
         text=True,
     )
     assert shell.stdout == odd.id
     for name in ("python", "authlib"):
-        compile(found[name].code, name, "exec")
-    assert "</script>" not in found["node"].code
+        compile(snippets[name].code, name, "exec")
+    assert "</script>" not in snippets["node"].code
 
 
 def test_snippets_hold_no_secret_and_exist_only_for_usable_grants() -> None:
-    for each in snippets_of(WEB, "https://auth.example", "https://api.example"):
-        assert "CLIENT_SECRET" in each.code
-        assert not re.search(r"@[A-Z_]+@|^\w+\|", each.code, re.MULTILINE)
-        assert each.id != "browser"
+    for snippet in snippets_of(WEB, "https://auth.example", "https://api.example"):
+        assert "CLIENT_SECRET" in snippet.code
+        assert not re.search(r"@[A-Z_]+@|^\w+\|", snippet.code, re.MULTILINE)
+        assert snippet.id != "browser"
     nothing = replace(WEB, grant_types=frozenset({"password"}))
     assert snippets_of(nothing, "https://auth.example", "https://api.example") == ()

@@ -63,8 +63,8 @@ async def count(it: Harness, at: Instant | None = None) -> int:
     """Count until there is nothing left; how many events it was."""
     now = it.clock.now if at is None else at
     total = 0
-    while found := await it.store.write(lambda tx: roll_up(tx, now)):
-        total += found
+    while number := await it.store.write(lambda tx: roll_up(tx, now)):
+        total += number
     return total
 
 
@@ -154,14 +154,14 @@ def test_processes_that_count_at_once_count_each_event_once(
         many = 4 * BATCH
 
         def happen(tx: Transaction) -> None:
-            for each in range(many):
-                tx.events.add(redeemed(ALICE.uid + each % 7), NOON)
+            for number in range(many):
+                tx.events.add(redeemed(ALICE.uid + number % 7), NOON)
 
         await it.store.write(happen)
         it.clock.forward(minutes(5))
         another = Store(connect(database_url, directory=tmp_path), SYSTEM.random)
         try:
-            now, found = it.clock.now, 0
+            now, total = it.clock.now, 0
             while some := sum(
                 await asyncio.gather(
                     *(
@@ -170,10 +170,10 @@ def test_processes_that_count_at_once_count_each_event_once(
                     )
                 )
             ):
-                found += some
+                total += some
         finally:
             await another.engine.close()
-        assert found == many
+        assert total == many
         day = await counted(it, "web1")
         assert (day.tokens, day.people) == ({"authorization_code": many}, 7)
 
@@ -281,8 +281,8 @@ def test_old_numbers_and_people_who_stayed_away_are_forgotten(
             now = it.clock.now
             await it.store.write(lambda tx, now=now: sweep_people(tx, now, 100))  # type: ignore[misc]
             await it.store.write(lambda tx, now=now: sweep_counts(tx, now, 100))  # type: ignore[misc]
-            found = await it.store.read(lambda tx: tx.usage.active_since("web1", 0))
-            assert (found, len(await days_of(it, "web1"))) == (people, kept)
+            active_people = await it.store.read(lambda tx: tx.usage.active_since("web1", 0))
+            assert (active_people, len(await days_of(it, "web1"))) == (people, kept)
 
     run(tmp_path, story, database_url)
 

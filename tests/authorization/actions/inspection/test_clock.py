@@ -22,8 +22,8 @@ _NUMBERS = {"x86_64": "159", "aarch64": "171"}
 
 
 def _found() -> list[tuple[str, str]]:
-    found = machine.clock(Settings(), Instant(0))
-    return [(each.condition.name, each.level.value) for each in found]
+    findings = machine.clock(Settings(), Instant(0))
+    return [(finding.condition.name, finding.level.value) for finding in findings]
 
 
 def test_kernel_status_equals_that_of_a_direct_call() -> None:

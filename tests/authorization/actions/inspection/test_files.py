@@ -24,17 +24,17 @@ def test_certificate_is_judged_by_the_days_that_are_left(tmp_path: Path) -> None
     server = AuthorizationSettings(tls_certificate="tls.pem", tls_key="tls.key")
     settings = replace(Settings(), authorization=server, source=SettingsSource(None, tmp_path))
 
-    def told(now: int) -> str:
-        (found,) = certificates(settings, Instant(now))
-        return found.condition.name
+    def condition_at(now: int) -> str:
+        (finding,) = certificates(settings, Instant(now))
+        return finding.condition.name
 
-    assert told(NOON - days(2)) == "certificate_good"
-    assert told(NOON) == "certificate"
-    assert told(NOON + days(18)) == "certificate"
-    assert told(NOON + days(19)) == "certificate_now"
-    assert told(NOON + days(40)) == "certificate_expired"
+    assert condition_at(NOON - days(2)) == "certificate_good"
+    assert condition_at(NOON) == "certificate"
+    assert condition_at(NOON + days(18)) == "certificate"
+    assert condition_at(NOON + days(19)) == "certificate_now"
+    assert condition_at(NOON + days(40)) == "certificate_expired"
     file.unlink()
-    assert told(NOON) == "certificate_unread"
+    assert condition_at(NOON) == "certificate_unread"
 
 
 def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
@@ -67,5 +67,7 @@ def test_file_of_the_settings_is_secret_only_if_it_has_the_password(tmp_path: Pa
         file.write_text(text)
         file.chmod(0o644)
         settings = load(file, environment)
-        found = [each for each in file_modes(settings, NOON) if each.values["file"] == str(file)]
-        assert [each.condition.name for each in found] == expected
+        findings = [
+            finding for finding in file_modes(settings, NOON) if finding.values["file"] == str(file)
+        ]
+        assert [finding.condition.name for finding in findings] == expected

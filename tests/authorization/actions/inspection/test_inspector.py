@@ -57,8 +57,10 @@ def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path
         server = await asyncio.start_server(refuse, "127.0.0.1", 0)
         inspector = _inspector(it, server.sockets[0].getsockname()[1])
         for _ in range(3):
-            found = (await inspector.inspect(it.clock.now)).findings
-            (mail,) = [each for each in found if each.condition.name == "mail_unreachable"]
+            findings = (await inspector.inspect(it.clock.now)).findings
+            (mail,) = [
+                finding for finding in findings if finding.condition.name == "mail_unreachable"
+            ]
             assert "127.0.0.1" in mail.sentence
         assert connections == 1
         it.clock.forward(KEPT)
@@ -73,7 +75,7 @@ def test_database_that_is_gone_is_a_finding(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         inspector = _inspector(it, 1)
         await it.foundation.store.engine.close()
-        found = (await inspector.inspect(it.clock.now)).findings
-        assert {each.condition.name for each in found} >= {"failed", "mail_unreachable"}
+        findings = (await inspector.inspect(it.clock.now)).findings
+        assert {finding.condition.name for finding in findings} >= {"failed", "mail_unreachable"}
 
     run(tmp_path, story)

@@ -22,7 +22,7 @@ from valetkey.authorization.storage.nodes import BackupKind, Node
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 
-(_OVERVIEW,) = (each for each in OPERATIONS if each.id == "read_overview")
+(_OVERVIEW,) = (operation for operation in OPERATIONS if operation.id == "read_overview")
 
 
 def _part(body: str, name: str) -> str:
@@ -58,7 +58,7 @@ async def _found(it: Harness) -> Sequence[Finding]:
 
 
 async def _names(it: Harness) -> list[str]:
-    return [each.condition.name for each in await _found(it)]
+    return [finding.condition.name for finding in await _found(it)]
 
 
 def test_nodes_are_named_with_version_and_those_that_disappeared_need_attention(
@@ -73,9 +73,9 @@ def test_nodes_are_named_with_version_and_those_that_disappeared_need_attention(
         assert second.sentence.startswith("auth-2: version 0.2.0, last seen 202")
         await _add(it, "auth-3", ago=125)
         await _add(it, "auth-4", ago=days(1) + 1)
-        found = [each for each in await _found(it) if each.level is not Level.OK]
-        assert [each.about for each in found] == ["node auth-3"]
-        assert "was not stopped, and has not been seen since 202" in found[0].sentence
+        findings = [finding for finding in await _found(it) if finding.level is not Level.OK]
+        assert [finding.about for finding in findings] == ["node auth-3"]
+        assert "was not stopped, and has not been seen since 202" in findings[0].sentence
 
     run(tmp_path, story, database_url)
 
@@ -84,12 +84,12 @@ def test_different_versions_need_attention_after_an_hour(tmp_path: Path, databas
     async def story(it: Harness) -> None:
         await _add(it, "auth-1")
         await _add(it, "auth-2", version="0.3.0", started=600)
-        (during,) = (each for each in await _found(it) if "version" in each.condition.name)
+        (during,) = (finding for finding in await _found(it) if "version" in finding.condition.name)
         assert during.level is Level.OK
         assert during.sentence == "The nodes run different versions: 0.2.0, 0.3.0."
         later = "UPDATE nodes SET started_at = started_at - 9000"
         await it.write(lambda tx: tx.db.run(later))
-        (after,) = (each for each in await _found(it) if "version" in each.condition.name)
+        (after,) = (finding for finding in await _found(it) if "version" in finding.condition.name)
         assert after.level is Level.WARNING
         # A node that is gone has no version that matters.
         await it.write(lambda tx: tx.db.run("UPDATE nodes SET seen_at = 1 WHERE id = 'auth-1'"))
@@ -133,15 +133,15 @@ def test_overview_says_both_relative_to_now_and_the_api_lists_them(tmp_path: Pat
         it.clock.forward(KEPT + 1)
         body = (await page(browser, "/admin")).body
         # What is good is said beside a problem.
-        said = "1 running. auth-1: version 0.2.0, last seen just now. 1 problem, listed above."
-        assert _line(body, NODES).endswith(said)
+        ending = "1 running. auth-1: version 0.2.0, last seen just now. 1 problem, listed above."
+        assert _line(body, NODES).endswith(ending)
         assert _line(body, BACKUPS).endswith("Last backup: 3 hours ago, 5.0 MiB.")
         urgent = body.partition("Needs attention</h2>")[2].partition("<h2")[0]
         assert "The node auth-2 was not stopped" in urgent
         shown = await it.perform(_OVERVIEW, {})
         assert isinstance(shown, OverviewShown)
         assert shown.backup is not None
-        assert [(each.name, each.running) for each in shown.nodes] == [
+        assert [(node.name, node.running) for node in shown.nodes] == [
             ("auth-1", True),
             ("auth-2", False),
         ]

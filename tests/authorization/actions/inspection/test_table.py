@@ -18,13 +18,17 @@ async def _found(it: Harness) -> dict[str, Level]:
     installation = Installation(
         it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now
     )
-    found = await it.read(lambda tx: in_database(tx, installation))
-    return {each.condition.name: each.level for each in found if each.level is not Level.OK}
+    findings = await it.read(lambda tx: in_database(tx, installation))
+    return {
+        finding.condition.name: finding.level
+        for finding in findings
+        if finding.level is not Level.OK
+    }
 
 
 def test_every_row_has_a_unique_name_and_advice() -> None:
-    names = [each.name for each in (*CONDITIONS, *CHECKS)]
-    rows = [each.name for each in CONDITIONS]
+    names = [condition.name for condition in (*CONDITIONS, *CHECKS)]
+    rows = [condition.name for condition in CONDITIONS]
     assert len(set(rows)) == len(rows)
     assert len(names) > len(rows)
     for row in CONDITIONS:
@@ -69,8 +73,8 @@ def test_missing_signing_keys_are_found(tmp_path: Path) -> None:
         assert (await _found(it))["no_key"] is Level.ERROR
         # As before the first start: nothing is wrong.
         await it.write(lambda tx: tx.db.run("DELETE FROM signing_keys"))
-        found = await _found(it)
-        assert (found["first_keys"], "no_key" in found) == (Level.WARNING, False)
+        levels = await _found(it)
+        assert (levels["first_keys"], "no_key" in levels) == (Level.WARNING, False)
 
     run(tmp_path, story)
 
@@ -86,8 +90,8 @@ def test_many_risky_clients_are_counted_not_listed(tmp_path: Path) -> None:
         installation = Installation(
             it.settings, it.foundation.keyring, it.foundation.roles, it.clock.now
         )
-        found = await it.read(lambda tx: in_database(tx, installation))
-        assert sum(each.condition.name == "redirect_uri" for each in found) == 20
-        assert sum(each.condition.name == "more" for each in found) == 1
+        findings = await it.read(lambda tx: in_database(tx, installation))
+        assert sum(finding.condition.name == "redirect_uri" for finding in findings) == 20
+        assert sum(finding.condition.name == "more" for finding in findings) == 1
 
     run(tmp_path, story)

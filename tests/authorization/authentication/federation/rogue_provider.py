@@ -43,7 +43,7 @@ KEY = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
 
 def claims(server: Pages, **more: object) -> dict[str, object]:
     """What a good ID token says, changed by `more`; None leaves one out."""
-    said: dict[str, object] = {
+    payload: dict[str, object] = {
         "iss": server.url,
         "sub": "248289761001",
         "aud": "us",
@@ -53,19 +53,19 @@ def claims(server: Pages, **more: object) -> dict[str, object]:
         "email": "ada@example.com",
         "email_verified": True,
     }
-    return {name: value for name, value in {**said, **more}.items() if value is not None}
+    return {name: value for name, value in {**payload, **more}.items() if value is not None}
 
 
-def signed(said: Mapping[str, object], key: ECKey | OctKey = KEY, alg: str = "ES256") -> str:
+def signed(payload: Mapping[str, object], key: ECKey | OctKey = KEY, alg: str = "ES256") -> str:
     """As that provider would."""
-    return jose.encode({"alg": alg, "kid": "one"}, dict(said), key, algorithms=[alg])
+    return jose.encode({"alg": alg, "kid": "one"}, dict(payload), key, algorithms=[alg])
 
 
-def raw(said: Mapping[str, object], header: Mapping[str, object], key: ECKey = KEY) -> str:
+def raw(payload: Mapping[str, object], header: Mapping[str, object], key: ECKey = KEY) -> str:
     """Signed with ES256, whatever the header says; None leaves a parameter out."""
     members = {"alg": "ES256", "kid": "one", **header}
     kept = {name: value for name, value in members.items() if value is not None}
-    parts = (to_base64url(json.dumps(each).encode()) for each in (kept, said))
+    parts = (to_base64url(json.dumps(part).encode()) for part in (kept, payload))
     text = ".".join(parts).encode()
     private = key.private_key
     assert private is not None

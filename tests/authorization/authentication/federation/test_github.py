@@ -75,8 +75,8 @@ def test_claims_of_the_user_that_are_named_are_kept(github: Pages) -> None:
     user = {"id": 583231, "login": "ada", "name": "Ada", "company": "Analytical", "bio": None}
     github.at["/api/v3/user"] = answer(user)
     keeping = provider(github, "company", "bio", "plan")
-    found = asyncio.run(keeping.read({"code": "abc"}, JOURNEY, NOW))
-    assert found.kept_claims == {"company": "Analytical"}
+    identity = asyncio.run(keeping.read({"code": "abc"}, JOURNEY, NOW))
+    assert identity.kept_claims == {"company": "Analytical"}
     assert read(github).kept_claims is None
 
 
@@ -124,10 +124,10 @@ def test_people_are_sent_with_a_challenge(github: Pages) -> None:
     async def url() -> str:
         return await provider(github).authorization_url(JOURNEY)
 
-    found = asyncio.run(url())
-    assert found.startswith(f"{github.url}/login/oauth/authorize?client_id=us&")
-    assert "code_challenge_method=S256" in found
-    assert JOURNEY.verifier not in found
+    address = asyncio.run(url())
+    assert address.startswith(f"{github.url}/login/oauth/authorize?client_id=us&")
+    assert "code_challenge_method=S256" in address
+    assert JOURNEY.verifier not in address
 
 
 def test_required_reauthentication_is_refused_before_the_redirect(github: Pages) -> None:

@@ -115,8 +115,8 @@ def check(server: Pages, token: str, answer: Mapping[str, str] | None = None) ->
 
 
 def test_id_token_with_right_claims_is_accepted(rogue: Pages) -> None:
-    found = read(rogue, signed(claims(rogue)))
-    assert (found.subject, found.proven_email) == ("248289761001", "ada@example.com")
+    identity = read(rogue, signed(claims(rogue)))
+    assert (identity.subject, identity.proven_email) == ("248289761001", "ada@example.com")
     assert rogue.sent[-1]["code_verifier"] == JOURNEY.verifier
 
 
@@ -263,7 +263,7 @@ _OTHERS: tuple[dict[str, object], ...] = (
 def test_algorithms_of_jwa_are_verified(rogue: Pages, alg: str) -> None:
     key = _SIGNERS[alg]
     others = [
-        each.as_dict(private=False) for each in {id(k): k for k in _SIGNERS.values()}.values()
+        signer.as_dict(private=False) for signer in {id(k): k for k in _SIGNERS.values()}.values()
     ]
     for keys in ([*_OTHERS, *others], [key.as_dict(private=False)]):
         # Without kid: the keys of the algorithm are tried (Core section 10.1).
@@ -304,8 +304,8 @@ def test_algorithms_of_jwa_are_verified(rogue: Pages, alg: str) -> None:
 def test_key_is_chosen_by_kid_and_algorithm(
     rogue: Pages, published: list[tuple[str | None, str]], kid: str | None, why: str
 ) -> None:
-    known: Mapping[str, Key] = {"new": KEY, "old": ECKey.generate_key("P-256"), "rsa": RSA}
-    keys = [{**known[name].as_dict(private=False), "kid": each} for each, name in published]
+    signers: Mapping[str, Key] = {"new": KEY, "old": ECKey.generate_key("P-256"), "rsa": RSA}
+    keys = [{**signers[name].as_dict(private=False), "kid": key_id} for key_id, name in published]
     shown = [{n: v for n, v in key.items() if v is not None} for key in keys]
     rogue.at["/jwks"] = Page(json.dumps({"keys": shown}).encode())
     token = raw(claims(rogue), {"kid": kid})
@@ -341,14 +341,14 @@ def test_keys_that_changed_under_their_kid_are_read_again_once(
 
     async def story() -> None:
         publish(KEY)
-        assert all(isinstance(each, ClaimedIdentity) for each in await come(KEY))
+        assert all(isinstance(outcome, ClaimedIdentity) for outcome in await come(KEY))
         publish(newer)
         # Sign-ins at the same time share the request.
-        found = await come(newer, 5)
-        assert all(isinstance(each, ClaimedIdentity) for each in found), found
+        outcomes = await come(newer, 5)
+        assert all(isinstance(outcome, ClaimedIdentity) for outcome in outcomes), outcomes
         assert rogue.asked.count("/jwks") == 2
         # Tokens that nobody signed do not make a request each.
-        assert all(isinstance(each, Refused) for each in await come(KEY, 5))
+        assert all(isinstance(outcome, Refused) for outcome in await come(KEY, 5))
         assert rogue.asked.count("/jwks") == 2
 
     asyncio.run(story())
@@ -386,9 +386,9 @@ def test_signature_of_another_key_is_refused(rogue: Pages) -> None:
 def test_an_address_is_proven_by_true_alone(rogue: Pages) -> None:
     # Apple and Cognito send a string.
     assert read(rogue, signed(claims(rogue, email_verified="true"))).proven_email
-    for said in ("false", "TRUE", "1", 1, 1.0, None, False, [True]):
-        found = read(rogue, signed(claims(rogue, email_verified=said)))
-        assert found.proven_email == ""
+    for value in ("false", "TRUE", "1", 1, 1.0, None, False, [True]):
+        identity = read(rogue, signed(claims(rogue, email_verified=value)))
+        assert identity.proven_email == ""
     for address in ("a b@example.com", "ada@", "@example.com", "x\n@example.com", 7, "a" * 300):
         assert read(rogue, signed(claims(rogue, email=address))).proven_email == ""
 
@@ -400,14 +400,14 @@ def test_claims_missing_in_the_id_token_come_from_userinfo(rogue: Pages) -> None
     token = signed(claims(rogue, email=None, email_verified=None))
     answer = {"id_token": token, "access_token": "at"}
     good = {"sub": "248289761001", "email": "ada@example.com", "email_verified": True}
-    for said, proven in (
+    for userinfo, proven in (
         (good, "ada@example.com"),
         ({**good, "sub": "somebody else"}, ""),
         ({**good, "email_verified": "true"}, "ada@example.com"),
         ({**good, "email_verified": "false"}, ""),
         ([], ""),
     ):
-        rogue.at["/userinfo"] = Page(json.dumps(said).encode())
+        rogue.at["/userinfo"] = Page(json.dumps(userinfo).encode())
         rogue.at["/token"] = Page(json.dumps(answer).encode())
         provider = OpenIdProvider(line(rogue.url))
         assert asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).proven_email == proven
@@ -420,8 +420,8 @@ def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
     more = {"sub": "248289761001", "hd": "of userinfo", "unit": [1], "secret": "x"}
     rogue.at["/userinfo"] = Page(json.dumps(more).encode())
 
-    def kept(keep: tuple[str, ...], **said: object) -> object:
-        answer = {"id_token": raw(claims(rogue, **said), {}), "access_token": "at"}
+    def kept(keep: tuple[str, ...], **changes: object) -> object:
+        answer = {"id_token": raw(claims(rogue, **changes), {}), "access_token": "at"}
         rogue.at["/token"] = Page(json.dumps(answer).encode())
         provider = OpenIdProvider(line(rogue.url, keep=keep))
         return asyncio.run(provider.read({"code": "a"}, JOURNEY, NOW)).kept_claims
@@ -450,8 +450,8 @@ def test_named_claims_are_kept_from_id_token_and_userinfo(rogue: Pages) -> None:
             kept(("unit",))
         assert refused.value.refusal.check == "federation.userinfo"
     # Signed userinfo may omit all but `sub` (Core section 5.3.2).
-    for said in ({}, {"iss": None, "aud": None, "exp": None, "iat": None}):
-        body = _userinfo_jwt(rogue, **said)
+    for omissions in ({}, {"iss": None, "aud": None, "exp": None, "iat": None}):
+        body = _userinfo_jwt(rogue, **omissions)
         rogue.at["/userinfo"] = Page(body, kind="application/jwt; charset=utf-8")
         assert kept(("unit",)) == {"unit": [1]}
     # Numbers and texts that not every JSON parser reads are not kept.
@@ -503,8 +503,8 @@ def test_a_document_of_another_issuer_is_not_believed(rogue: Pages) -> None:
         ({"token_endpoint": "http://inside.example/token"}, "federation.discovery_endpoint"),
         ({"jwks_uri": 7}, "federation.discovery"),
     ):
-        said = json.dumps({**document, **more}).encode()
-        rogue.at["/.well-known/openid-configuration"] = Page(said)
+        body = json.dumps({**document, **more}).encode()
+        rogue.at["/.well-known/openid-configuration"] = Page(body)
         assert check(rogue, signed(claims(rogue))) == why
     rogue.at["/.well-known/openid-configuration"] = Page(status=500)
     assert check(rogue, signed(claims(rogue))) == "federation.discovery"
@@ -523,7 +523,7 @@ def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
             return refused.refusal.check, refused.refusal.received
         return "", ""
 
-    for body, status, found in (
+    for body, status, finding in (
         (b'{"error": "invalid_grant"}', 400, ("", "")),
         (b'{"error": "invalid_client"}', 400, ("federation.client", "invalid_client")),
         (b"", 401, ("federation.client", "")),
@@ -532,17 +532,17 @@ def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
         (b"<html>", 200, ("federation.token", "status 200")),
     ):
         rogue.at["/token"] = Page(body, status=status)
-        assert probed() == found, body
+        assert probed() == finding, body
     rogue.at["/token"] = Page(b'{"error": "invalid_grant"}', status=400)
     shown = json.loads(rogue.at["/.well-known/openid-configuration"].body)
-    for algorithms, found in (
+    for algorithms, finding in (
         (["RS256", "ES256"], ("", "")),
         (["RS1", "none"], ("federation.jwt.alg", "RS1, none")),
         (["RS256"], ("federation.keys", "1 usable keys")),
     ):
         document = {**shown, "id_token_signing_alg_values_supported": algorithms}
         rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
-        assert probed() == found
+        assert probed() == finding
     rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(shown).encode())
     late = ProviderConnection(
         provider.settings,
@@ -581,10 +581,10 @@ def test_keys_that_changed_are_read_again(rogue: Pages) -> None:
 def test_reauthentication_is_requested_upstream(rogue: Pages) -> None:
     provider = OpenIdProvider(line(rogue.url))
     url = asyncio.run(_sent(provider, replace(JOURNEY, fresh=True)))
-    asked = dict(parse_qsl(urlsplit(url).query))
-    assert (asked["prompt"], asked["nonce"], asked["state"]) == ("login", JOURNEY.nonce, "state")
-    assert asked["max_age"] == "0"
-    assert asked["code_challenge_method"] == "S256"
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert (query["prompt"], query["nonce"], query["state"]) == ("login", JOURNEY.nonce, "state")
+    assert query["max_age"] == "0"
+    assert query["code_challenge_method"] == "S256"
     assert JOURNEY.verifier not in url
     assert "max_age" not in asyncio.run(_sent(provider, JOURNEY))
 
@@ -663,18 +663,18 @@ def test_pkce_is_used_as_announced(
 ) -> None:
     announce(rogue, **announced)
     url = asyncio.run(_sent(OpenIdProvider(line(rogue.url)), JOURNEY))
-    asked = dict(parse_qsl(urlsplit(url).query))
-    assert asked.get("code_challenge_method") == method
+    query = dict(parse_qsl(urlsplit(url).query))
+    assert query.get("code_challenge_method") == method
     values = {None: None, "plain": JOURNEY.verifier, "S256": challenge_of(JOURNEY.verifier)}
-    assert asked.get("code_challenge") == values[method]
-    assert asked["nonce"] == JOURNEY.nonce
+    assert query.get("code_challenge") == values[method]
+    assert query["nonce"] == JOURNEY.nonce
 
 
 def test_response_mode_is_form_post_where_nothing_else_is_announced(rogue: Pages) -> None:
-    for modes, found in ((["query", "form_post"], None), (["form_post"], "form_post")):
+    for modes, mode in ((["query", "form_post"], None), (["form_post"], "form_post")):
         announce(rogue, response_modes_supported=modes)
         url = asyncio.run(_sent(OpenIdProvider(line(rogue.url)), JOURNEY))
-        assert dict(parse_qsl(urlsplit(url).query)).get("response_mode") == found
+        assert dict(parse_qsl(urlsplit(url).query)).get("response_mode") == mode
 
 
 def test_id_tokens_are_signed_with_the_secret_only_where_that_is_announced(rogue: Pages) -> None:

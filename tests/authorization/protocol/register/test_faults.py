@@ -75,14 +75,14 @@ def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_every_error_that_a_form_can_show_has_a_code() -> None:
-    found = {
+    details = {
         (file, ast.unparse(call.args[1]))
         for file, call in _calls("MetadataError")
         # An empty text is shown as a sentence about any missing or invalid value.
         if len(call.args) == len(("field", "detail")) and ast.unparse(call.args[1]) != "''"
         if not any(fnmatch(file, pattern) for pattern in _OF_PROGRAMS)
     }
-    assert found == {(file, text) for file, texts in _ELSEWHERE.items() for text in texts}
+    assert details == {(file, text) for file, texts in _ELSEWHERE.items() for text in texts}
 
 
 def test_every_place_of_a_text_is_filled() -> None:
@@ -91,8 +91,8 @@ def test_every_place_of_a_text_is_filled() -> None:
         match call.args:
             case [_, ast.Constant(value=str() as code), *detail]:
                 text = FAULTS[code].sentence + ("" if detail else FAULTS[code].detail)
-                given = {each.arg for each in call.keywords}
-                assert set(_PLACES.findall(text)) <= given, (file, code)
+                names = {keyword.arg for keyword in call.keywords}
+                assert set(_PLACES.findall(text)) <= names, (file, code)
                 codes.add(code)
             case _:
                 pass
@@ -100,17 +100,17 @@ def test_every_place_of_a_text_is_filled() -> None:
 
 
 def test_the_sentence_is_filled_with_the_values_of_the_text() -> None:
-    found = fault("name", "name.length", least=1, most=80)
-    assert found.detail == "1 to 80 printable characters"
-    assert SENTENCES[found.code] % found.values == "Enter a name of at most 80 visible characters."
+    error = fault("name", "name.length", least=1, most=80)
+    assert error.detail == "1 to 80 printable characters"
+    assert SENTENCES[error.code] % error.values == "Enter a name of at most 80 visible characters."
 
 
 def test_a_refused_address_has_its_sentence_beside_its_row() -> None:
     try:
         url.check_redirect_uri("https://app.example/*", native=False)
     except Refused as refused:
-        found = refused_uri("redirect_uris/0", refused.refusal)
+        error = refused_uri("redirect_uris/0", refused.refusal)
     else:
         raise AssertionError
-    assert found.detail.startswith("this redirect URI cannot be used: wildcards")
-    assert SENTENCES[found.code] == REDIRECT_URI["redirect_uri.wildcard"]
+    assert error.detail.startswith("this redirect URI cannot be used: wildcards")
+    assert SENTENCES[error.code] == REDIRECT_URI["redirect_uri.wildcard"]

@@ -35,8 +35,8 @@ _PUBLIC = replace(_GOOD, type="public")
 _MANY = tuple(f"https://app.example/{number}" for number in range(21))
 
 
-def _with(metadata: ClientMetadata, **said: Any) -> ClientMetadata:
-    return replace(metadata, openid=OpenIdRegistration(**said))
+def _with(metadata: ClientMetadata, **fields: Any) -> ClientMetadata:
+    return replace(metadata, openid=OpenIdRegistration(**fields))
 
 
 @pytest.mark.parametrize(
@@ -296,13 +296,13 @@ def test_http_is_for_networks_that_the_operator_lists() -> None:
 
 
 def test_defaults_of_openid_metadata_are_filled_in() -> None:
-    said = _with(_GOOD, id_token_encrypted_response_alg="ECDH-ES", subject_type="pairwise")
-    assert said.completed.id_token_encrypted_response_enc == "A128CBC-HS256"
-    assert said.completed.userinfo_encrypted_response_enc == ""
-    assert said.completed.sector == "app.example"
+    metadata = _with(_GOOD, id_token_encrypted_response_alg="ECDH-ES", subject_type="pairwise")
+    assert metadata.completed.id_token_encrypted_response_enc == "A128CBC-HS256"
+    assert metadata.completed.userinfo_encrypted_response_enc == ""
+    assert metadata.completed.sector == "app.example"
     elsewhere = _with(_GOOD, sector_identifier_uri="https://sector.example:8443/list")
     assert elsewhere.completed.sector == "sector.example"
-    moved = replace(_GOOD, openid=replace(said.completed, subject_type="public"))
+    moved = replace(_GOOD, openid=replace(metadata.completed, subject_type="public"))
     assert moved.completed.sector == ""
     assert _GOOD.completed is OpenIdRegistration.NOTHING
 

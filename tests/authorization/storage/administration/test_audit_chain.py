@@ -74,8 +74,8 @@ class Log:
             swept += gone
         return swept
 
-    async def verify(self, *known: Checkpoint) -> VerificationResult:
-        return await verify(self.store, KEY.public, known)
+    async def verify(self, *checkpoints: Checkpoint) -> VerificationResult:
+        return await verify(self.store, KEY.public, checkpoints)
 
     async def tamper(self, sql: str, **params: object) -> None:
         assert await self.store.write(lambda tx: tx.db.run(sql, **params), done_by=USUAL_ACTOR) > 0
@@ -152,22 +152,22 @@ def test_forged_and_missing_blocks_and_cut_end_are_seen(tmp_path: Path) -> None:
         head = await log.store.scan(lambda tx: tx.audit_chain.head())
         assert head is not None
         assert head.number == 5
-        known = checkpoint(head, KEY.public)
-        assert (await log.verify(known)).is_whole
+        last_checkpoint = checkpoint(head, KEY.public)
+        assert (await log.verify(last_checkpoint)).is_whole
         # The end is cut off: the chain alone cannot show it, the checkpoint does.
         await log.tamper("DELETE FROM audit_blocks WHERE number = 5")
         await log.tamper("DELETE FROM events WHERE block = 5")
         assert (await log.verify()).is_whole
-        assert _kinds(await log.verify(known)) == {"5": FaultKind.CUT}
+        assert _kinds(await log.verify(last_checkpoint)) == {"5": FaultKind.CUT}
         # Another block takes its place.
         await log.write(1)
         await log.chain()
-        assert _kinds(await log.verify(known)) == {"5": FaultKind.CUT}
-        assert _kinds(await log.verify(replace_key(known))) == {"5": FaultKind.CUT}
+        assert _kinds(await log.verify(last_checkpoint)) == {"5": FaultKind.CUT}
+        assert _kinds(await log.verify(replace_key(last_checkpoint))) == {"5": FaultKind.CUT}
         # A block that is recomputed with another key, with all hashes right.
-        found = await log.store.scan(lambda tx: list(tx.audit_chain.page(0, 10)))
-        events = await log.store.scan(lambda tx: tx.audit_chain.events_of(found[1]))
-        forged = next_block(found[0], events[1:], KEEP, found[1].at, FORGED)
+        blocks = await log.store.scan(lambda tx: list(tx.audit_chain.page(0, 10)))
+        events = await log.store.scan(lambda tx: tx.audit_chain.events_of(blocks[1]))
+        forged = next_block(blocks[0], events[1:], KEEP, blocks[1].at, FORGED)
         await log.tamper(
             "UPDATE audit_blocks SET entries = :entries, hash = :hash, signature = :signature"
             " WHERE number = 2",
@@ -188,9 +188,9 @@ def test_forged_and_missing_blocks_and_cut_end_are_seen(tmp_path: Path) -> None:
     tell(f"sqlite:///{tmp_path}/a.db", story)
 
 
-def replace_key(known: Checkpoint) -> Checkpoint:
+def replace_key(original: Checkpoint) -> Checkpoint:
     """The same checkpoint, signed by somebody else."""
-    return Checkpoint(known.block, known.at, known.hash, FORGED.public, FORGED.sign("x"))
+    return Checkpoint(original.block, original.at, original.hash, FORGED.public, FORGED.sign("x"))
 
 
 def test_chain_verifies_after_retention_of_each_kind_has_ended(database: str) -> None:
@@ -266,8 +266,8 @@ def test_two_processes_that_are_killed_leave_one_chain(database: str) -> None:
                 acknowledged += int(writer.stdout.readline())
         for writer in writers:
             os.kill(writer.pid, signal.SIGKILL)
-            told, _ = writer.communicate()
-            acknowledged += sum(map(int, told.split()))
+            output, _ = writer.communicate()
+            acknowledged += sum(map(int, output.split()))
 
     async def story(log: Log) -> None:
         log.now = Instant(START + 10_000_000)

@@ -41,6 +41,6 @@ def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:
         now = it.clock.now
         await it.write(lambda tx: tx.events.add(RecoveryCodeUsed(ADA, 9), now))
         page = await it.read(lambda tx: tx.restoration.revocations(Instant(0), "", 100))
-        assert ("recovery_code.used", ADA) in [(each.name, each.uid) for each in page.found]
+        assert ("recovery_code.used", ADA) in [(event.name, event.uid) for event in page.found]
 
     run(tmp_path, story)

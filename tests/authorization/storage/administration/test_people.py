@@ -113,12 +113,12 @@ def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str
         assert len(whole) == sum(
             len(search_words(u.username, u.email, u.name)) for u in (ALICE, BOB, NOOR, EMIL)
         )
-        place = START
-        found: list[tuple[str, Uid]] = []
-        while page := await it.store.scan(lambda tx: tx.user_directory.find("", place, 2)):  # noqa: B023
-            found += page
-            place = UserCursor(*page[-1])
-        assert found == whole
+        cursor = START
+        entries: list[tuple[str, Uid]] = []
+        while page := await it.store.scan(lambda tx: tx.user_directory.find("", cursor, 2)):  # noqa: B023
+            entries += page
+            cursor = UserCursor(*page[-1])
+        assert entries == whole
 
     run(tmp_path, story, database_url)
 
@@ -179,8 +179,8 @@ def test_a_million_people_are_searched_by_an_index(tmp_path: Path) -> None:
             names = {name: value for name, value in values.items() if f":{name}" in statement}
             sql = f"EXPLAIN QUERY PLAN {statement}"
             plan = await it.store.read(lambda tx, sql=sql, names=names: tx.db.rows(sql, **names))  # type: ignore[misc]
-            said = " ".join(str(row[-1]) for row in plan)
-            assert "SEARCH" in said, said
-            assert "TEMP B-TREE" not in said, said
+            plan_text = " ".join(str(row[-1]) for row in plan)
+            assert "SEARCH" in plan_text, plan_text
+            assert "TEMP B-TREE" not in plan_text, plan_text
 
     run(tmp_path, story)
