@@ -10,5 +10,5 @@ from tests.support.live import LiveServers, live_servers
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
     """Start both servers with the clients and users of the catalogue, once for each group."""
-    with live_servers(tmp_path_factory.mktemp("world")) as found:
-        yield found
+    with live_servers(tmp_path_factory.mktemp("world")) as servers:
+        yield servers

@@ -34,8 +34,8 @@ class Reply:
 
     @property
     def json(self) -> dict[str, str]:
-        said: dict[str, str] = json.loads(self.body)
-        return said
+        document: dict[str, str] = json.loads(self.body)
+        return document
 
     def is_hardened(self) -> bool:
         """Whether it has the headers that every answer must have."""
@@ -55,10 +55,10 @@ def request(
 
     A Content-Length is added unless `headers` frame the body themselves.
     """
-    given = urlsplit(url).netloc if host is None else host
+    authority = urlsplit(url).netloc if host is None else host
     lines = [f"{method} {target} HTTP/1.1"]
-    if given:
-        lines.append(f"Host: {given}")
+    if authority:
+        lines.append(f"Host: {authority}")
     lines += headers
     names = {line.partition(":")[0].strip().lower() for line in headers}
     if body and "content-type" not in names:
@@ -115,7 +115,7 @@ def _receive(connection: socket.socket) -> bytes:
 
 
 def _replies(heard: bytes, *, has_body: bool) -> Sequence[Reply]:
-    found: list[Reply] = []
+    replies: list[Reply] = []
     while heard:
         head, end, heard = heard.partition(b"\r\n\r\n")
         assert end, head
@@ -127,6 +127,6 @@ def _replies(heard: bytes, *, has_body: bool) -> Sequence[Reply]:
         pairs = (line.partition(": ") for line in lines)
         headers = {name.lower(): value for name, _, value in pairs}
         length = int(headers.get("content-length", "0")) if has_body else 0
-        found.append(Reply(int(status), headers, heard[:length]))
+        replies.append(Reply(int(status), headers, heard[:length]))
         heard = heard[length:]
-    return found
+    return replies

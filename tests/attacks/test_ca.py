@@ -22,7 +22,7 @@ _TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 def _assertion(
-    world: LiveServers, said: Mapping[str, object] = {}, key: SigningKey | None = None
+    world: LiveServers, changes: Mapping[str, object] = {}, key: SigningKey | None = None
 ) -> str:
     now = world.servers.clock.now()
     claims: dict[str, object] = {
@@ -32,20 +32,22 @@ def _assertion(
         "jti": str(world.servers.runtime.random(16).hex()),
         "iat": now,
         "exp": now + 60,
-        **said,
+        **changes,
     }
     kept = {name: value for name, value in claims.items() if value is not None}
     return jwt.sign(kept, key or world.key, typ="JWT")
 
 
-def _by_assertion(world: LiveServers, assertion: str, path: str = "/token", **said: str) -> Answer:
+def _by_assertion(
+    world: LiveServers, assertion: str, path: str = "/token", **parameters: str
+) -> Answer:
     return world.token(
         "pk1",
         path=path,
         grant_type="client_credentials",
         client_assertion=assertion,
         client_assertion_type=_TYPE,
-        **said,
+        **parameters,
     )
 
 
@@ -241,8 +243,8 @@ def test_ca_16_another_key_proves_nothing(world: LiveServers) -> None:
 
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
-    with live_servers(tmp_path_factory.mktemp("fresh"), resource=False) as found:
-        yield found
+    with live_servers(tmp_path_factory.mktemp("fresh"), resource=False) as servers:
+        yield servers
 
 
 def test_ca_17_guessing_is_slowed_down(fresh: LiveServers) -> None:

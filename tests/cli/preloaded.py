@@ -106,7 +106,7 @@ class Forked(subprocess.Popen[bytes]):
 def _execute(_: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Do what `os.execve` does, in so far as the next module can see it."""
     _check(arguments)
-    inherited = [each for each in _descriptors() if os.get_inheritable(each)]
+    inherited = [descriptor for descriptor in _descriptors() if os.get_inheritable(descriptor)]
     _run(arguments[3], arguments[4:], environment, inherited)
 
 
@@ -160,13 +160,13 @@ def _end(run: Callable[[], None]) -> NoReturn:
 
 
 def _descriptors() -> Sequence[int]:
-    found = []
-    for each in (int(file.name) for file in tuple(Path("/proc/self/fd").iterdir())):
+    descriptors = []
+    for descriptor in (int(file.name) for file in tuple(Path("/proc/self/fd").iterdir())):
         # One is that of the listing itself.
         with suppress(OSError):
-            os.fstat(each)
-            found.append(each)
-    return found
+            os.fstat(descriptor)
+            descriptors.append(descriptor)
+    return descriptors
 
 
 if __name__ == "__main__":

@@ -86,10 +86,10 @@ def serving(here: Path, start: type[subprocess.Popen[str]] = Running) -> Generat
     ):
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            found = _READY.fullmatch(said)
-            assert found is not None, said + log.read_text(encoding="utf-8")
-            yield Site(found[1], found[2] or "", process, log)
+            line = process.stdout.readline()
+            match = _READY.fullmatch(line)
+            assert match is not None, line + log.read_text(encoding="utf-8")
+            yield Site(match[1], match[2] or "", process, log)
         finally:
             if process.poll() is None:
                 process.terminate()

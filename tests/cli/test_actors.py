@@ -68,15 +68,15 @@ def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> Non
     for line, _ in COMMANDS:
         ran = valetkey(*line.split(), here=tmp_path)
         assert ran.code == 0, f"{line}: {ran.err}"
-    told = _since(tmp_path)
+    events = _since(tmp_path)
     expected = Counter(name for _, names in COMMANDS for name in names)
-    assert Counter(each["name"] for each in told) >= expected
+    assert Counter(event["name"] for event in events) >= expected
     # A signing key that is missing is made by the server, whoever starts it.
-    others = [each for each in told if each["done_by"] != f"cli {operator()}"]
-    assert {(each["name"], each["done_by"]) for each in others} <= {
+    others = [event for event in events if event["done_by"] != f"cli {operator()}"]
+    assert {(event["name"], event["done_by"]) for event in others} <= {
         ("signing_key.issued", "system")
     }
-    by_operator = Counter(each["name"] for each in told if each not in others)
+    by_operator = Counter(event["name"] for event in events if event not in others)
     assert by_operator >= expected
     table = valetkey("events", here=tmp_path).out
     assert "DONE BY" in table.splitlines()[0]
@@ -94,10 +94,10 @@ def test_events_of_apply_have_apply_as_their_actor(tmp_path: Path) -> None:
     file.chmod(0o600)
     ran = valetkey("apply", "site.toml", "--yes", here=tmp_path)
     assert ran.code == 0, ran.err
-    told = _since(tmp_path)
-    assert {each["name"] for each in told} == {
+    events = _since(tmp_path)
+    assert {event["name"] for event in events} == {
         "user.registered",
         "client.registered",
         "client_secret.issued",
     }
-    assert {each["done_by"] for each in told} == {f"apply {operator()}"}
+    assert {event["done_by"] for event in events} == {f"apply {operator()}"}

@@ -81,8 +81,8 @@ def _pairs(
 @pytest.mark.parametrize("width", [40, 80, 100, 200])
 def test_described_help_is_the_help_of_the_command(width: int) -> None:
     for listed in COMMANDS:
-        found = described(listed.name)
-        for one, other in _pairs(listed.command(), found, _root(width), listed.name):
+        command = described(listed.name)
+        for one, other in _pairs(listed.command(), command, _root(width), listed.name):
             assert other.get_help() == one.get_help()
             assert other.get_usage() == one.get_usage()
 
@@ -126,7 +126,7 @@ def test_help_loads_few_modules(arguments: Sequence[str]) -> None:
     code, out, modules = _run(*arguments)
     assert code == 0
     assert "valetkey" in out
-    assert len([each for each in modules if each.startswith("valetkey")]) <= _MOST_MODULES
+    assert len([module for module in modules if module.startswith("valetkey")]) <= _MOST_MODULES
     assert _HEAVY.isdisjoint(modules)
 
 
@@ -158,9 +158,9 @@ def _completions(*words: str) -> tuple[list[str], Sequence[str]]:
 def test_shell_completes_without_loading_the_command(
     words: Sequence[str], offered: Sequence[str]
 ) -> None:
-    found, modules = _completions(*words)
-    assert found == offered
-    assert len([each for each in modules if each.startswith("valetkey")]) <= _MOST_MODULES
+    completions, modules = _completions(*words)
+    assert completions == offered
+    assert len([module for module in modules if module.startswith("valetkey")]) <= _MOST_MODULES
 
 
 def test_help_is_printed_only_where_the_command_would_print_it() -> None:
@@ -185,7 +185,7 @@ def test_group_without_a_command_shows_its_help() -> None:
     assert code == 2
     assert not out
     assert rest[0] == "error: Usage: valetkey group [OPTIONS] COMMAND [ARGS]..."
-    assert len([each for each in rest if each.startswith("valetkey")]) <= _MOST_MODULES
+    assert len([line for line in rest if line.startswith("valetkey")]) <= _MOST_MODULES
 
 
 @pytest.mark.parametrize(

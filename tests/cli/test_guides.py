@@ -10,16 +10,16 @@ from valetkey.config.catalogue import catalogue
 
 
 def test_every_guide_is_a_page() -> None:
-    missing = [each.page for each in GUIDES if not (ROOT / f"docs/{each.page}.md").is_file()]
+    missing = [guide.page for guide in GUIDES if not (ROOT / f"docs/{guide.page}.md").is_file()]
     assert not missing
 
 
 def test_every_command_and_every_setting_has_a_page() -> None:
     without = {"config"}
-    assert {each.name for each in COMMANDS if not page_of(each.name)} == without
-    named = {name for each in GUIDES for name in each.settings}
-    known = catalogue()
-    assert not {name for name in named if not any(path.startswith(name) for path in known)}
+    assert {command.name for command in COMMANDS if not page_of(command.name)} == without
+    named = {name for guide in GUIDES for name in guide.settings}
+    settings = catalogue()
+    assert not {name for name in named if not any(path.startswith(name) for path in settings)}
     assert page_of("serve", "limits.connections") == "reference/settings"
 
 

@@ -34,7 +34,7 @@ def stopped(process: subprocess.Popen[str]) -> list[int]:
         process.send_signal(number)
         time.sleep(0.000_2)
     process.wait(CEILING)
-    return [each for each in started if Path(f"/proc/{each}").exists()]
+    return [child for child in started if Path(f"/proc/{child}").exists()]
 
 
 def start(here: Path, *command: str) -> subprocess.Popen[str]:
@@ -107,9 +107,9 @@ def test_measurements_end_what_they_started(tmp_path: Path) -> None:
 def test_signal_handlers_are_where_they_are_reviewed() -> None:
     """A handler that takes a lock may wait for the code that it interrupts: for ever."""
     sets = ("signal.signal(", "add_signal_handler(", "set_wakeup_fd(", "sigaction(")
-    files = [each for part in ("src/", "bench/", "tests/reliability/") for each in sources(part)]
-    found = {each.path for each in files if any(setter in each.text for setter in sets)}
-    assert found == {
+    files = [file for part in ("src/", "bench/", "tests/reliability/") for file in sources(part)]
+    paths = {file.path for file in files if any(setter in file.text for setter in sets)}
+    assert paths == {
         "src/valetkey/cli/interrupts.py",
         # Called by the event loop between two steps, so it interrupts nothing.
         "src/valetkey/cli/serving/issuers.py",

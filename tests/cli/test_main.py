@@ -14,18 +14,18 @@ from valetkey.cli.main import COMMANDS
 
 
 def walk(name: str, command: click.Command) -> list[tuple[str, click.Command]]:
-    found = [(name, command)]
+    commands = [(name, command)]
     if isinstance(command, click.Group):
         for inner, part in command.commands.items():
-            found += walk(f"{name} {inner}", part)
-    return found
+            commands += walk(f"{name} {inner}", part)
+    return commands
 
 
 def every_command() -> list[tuple[str, click.Command]]:
-    found: list[tuple[str, click.Command]] = []
+    commands: list[tuple[str, click.Command]] = []
     for listed in COMMANDS:
-        found += walk(listed.name, listed.command())
-    return found
+        commands += walk(listed.name, listed.command())
+    return commands
 
 
 def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) 
 
 def test_every_command_has_help_with_an_example() -> None:
     for name, command in every_command():
-        said = (command.help or "").partition("Example: valetkey ")[2]
-        assert said.startswith(name.partition(" ")[0]), name
-        assert not re.search(r"(?<!\S)[A-Z_]{3,}(?!\S)", said.partition("\n\n")[0]), name
+        example = (command.help or "").partition("Example: valetkey ")[2]
+        assert example.startswith(name.partition(" ")[0]), name
+        assert not re.search(r"(?<!\S)[A-Z_]{3,}(?!\S)", example.partition("\n\n")[0]), name
 
 
 _BEGINS = {"apply", "database migrate"}

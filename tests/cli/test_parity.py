@@ -164,26 +164,27 @@ def _pages() -> set[str]:
     listed = {v for m in modules for v in vars(m).values() if isinstance(v, str) and v[0:1] == "/"}
     claims = SimpleNamespace(default=SimpleNamespace(identifier=""))
     nothing = cast("Any", SimpleNamespace(store=None, claims=claims))
-    webhooks = {each.path for each in WebhookPages(nothing, CONSOLE).pages()}
-    streams = {each.path for each in SignalStreamPages(nothing).pages()}
+    webhooks = {page.path for page in WebhookPages(nothing, CONSOLE).pages()}
+    streams = {page.path for page in SignalStreamPages(nothing).pages()}
     declared = {it.path for it in claim_pages(nothing)}
     return {*listed, *webhooks, *streams, *declared, "/admin"}
 
 
 def _exists(command: str) -> bool:
     name, _, below = command.partition(" ")
-    listed = next((each for each in COMMANDS if each.name == name), None)
+    listed = next((candidate for candidate in COMMANDS if candidate.name == name), None)
     if listed is None:
         return False
-    found = listed.command()
+    click_command = listed.command()
     context = click.Context(valetkey)
     return not below or (
-        isinstance(found, click.Group) and found.get_command(context, below) is not None
+        isinstance(click_command, click.Group)
+        and click_command.get_command(context, below) is not None
     )
 
 
 def test_operation_has_buttons_or_a_page() -> None:
-    without = {each.id for each in (*OPERATIONS, *LOCAL) if not each.buttons}
+    without = {operation.id for operation in (*OPERATIONS, *LOCAL) if not operation.buttons}
     assert set(PAGES) == without
     pages = _pages()
     for page in PAGES.values():
@@ -191,14 +192,18 @@ def test_operation_has_buttons_or_a_page() -> None:
 
 
 def test_operation_that_changes_something_has_an_event() -> None:
-    without = {each.id for each in (*OPERATIONS, *LOCAL) if each.method != "GET" and not each.event}
+    without = {
+        operation.id
+        for operation in (*OPERATIONS, *LOCAL)
+        if operation.method != "GET" and not operation.event
+    }
     # An email has its own events; an import is recorded from when it creates users.
     assert without == {"test_mail", "test_provider", "create_user_import", "stop_user_import"}
 
 
 def test_operation_has_a_derived_command_or_one_by_hand() -> None:
-    derived = {each.id for operations in names().values() for each in operations}
-    assert set(COMMANDS_BY_HAND) == {each.id for each in (*OPERATIONS, *LOCAL)} - derived
+    derived = {operation.id for operations in names().values() for operation in operations}
+    assert set(COMMANDS_BY_HAND) == {operation.id for operation in (*OPERATIONS, *LOCAL)} - derived
 
 
 @pytest.mark.parametrize("command", [*names(), *COMMANDS_BY_HAND.values()])
@@ -209,9 +214,9 @@ def test_command_exists(command: str) -> None:
 def test_command_that_asks_first_says_what_it_is_about() -> None:
     for operation in OPERATIONS:
         for command in (Command(),) if operation.commands is None else operation.commands:
-            dangers = [each for each in operation.buttons if each.danger]
+            dangers = [button for button in operation.buttons if button.danger]
             if (
-                any(each.path_arguments == command.path_arguments for each in dangers)
+                any(button.path_arguments == command.path_arguments for button in dangers)
                 and command.confirms
             ):
                 named = {"uid", "client_id"} & set(operation.arguments)
@@ -224,18 +229,19 @@ def test_missing_command_is_noticed() -> None:
 
 
 def test_operations_have_ids_of_one_style() -> None:
-    for each in OPERATIONS:
-        verb, _, noun = each.id.partition("_")
-        assert noun, each.id
-        segments, verbs = each.path.strip("/").split("/"), set[str]()
-        if each.method == "POST" and len(segments) == 1:
+    for operation in OPERATIONS:
+        verb, _, noun = operation.id.partition("_")
+        assert noun, operation.id
+        segments, verbs = operation.path.strip("/").split("/"), set[str]()
+        if operation.method == "POST" and len(segments) == 1:
             verbs = {"create"}
-        if each.method == "PATCH":
+        if operation.method == "PATCH":
             verbs = {"change"}
-        if each.method == "DELETE" and len(segments) == 2:
+        if operation.method == "DELETE" and len(segments) == 2:
             verbs = {"delete", "reset"}
-        if each.method == "GET":
+        if operation.method == "GET":
             verbs = {"list", "read", "export", "preview"}
         assert not verbs or verb in verbs, (
-            f"{each.id}, {each.method} {each.path}: begin its id with {' or '.join(sorted(verbs))}"
+            f"{operation.id}, {operation.method} {operation.path}: "
+            f"begin its id with {' or '.join(sorted(verbs))}"
         )

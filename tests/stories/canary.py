@@ -80,8 +80,8 @@ class Canaries:
 
     def in_places(self, places: Mapping[str, bytes]) -> dict[str, set[str]]:
         """What was found where; empty if nothing was."""
-        found = {place: self.in_bytes(data) for place, data in places.items()}
-        return {place: kinds for place, kinds in found.items() if kinds}
+        findings = {name: self.in_bytes(data) for name, data in places.items()}
+        return {name: kinds for name, kinds in findings.items() if kinds}
 
 
 def _signs(secret: str) -> Iterator[bytes]:
@@ -141,11 +141,11 @@ def tables(url: str) -> dict[str, bytes]:
 
 def processes(first: int) -> dict[str, bytes]:
     """What anyone on the machine sees of a process and its children: arguments, environment."""
-    told: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for pid in (first, *_children(first)):
         for name in ("cmdline", "environ", "comm"):
-            told[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
-    return told
+            contents[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
+    return contents
 
 
 def _children(parent: int) -> list[int]:

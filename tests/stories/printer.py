@@ -21,13 +21,13 @@ def register(servers: Servers, *scopes: str) -> None:
 
 def code(servers: Servers, ada: UserAgent, scope: str = "notes:read") -> str:
     """Let Ada allow the app; she signs in and consents where she is asked to."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": "printer",
         "redirect_uri": _CALLBACK,
         "scope": scope,
     }
-    page = ada.open(f"{servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+    page = ada.open(f"{servers.auth_url}/oauth/authorize?{urlencode(parameters)}")
     if any(button.id == "sign-in" for button in page.buttons):
         page = ada.sign_in(page, "ada", PASSWORD)
     if not page.location:

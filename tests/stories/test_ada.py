@@ -48,7 +48,7 @@ class NotesPrinter(ThreadingHTTPServer):
     def authorize_url(self) -> str:
         """Where it sends people."""
         challenge = urlsafe_b64encode(sha256(_VERIFIER.encode()).digest()).rstrip(b"=").decode()
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": "printer",
             "redirect_uri": f"{self.url}/cb",
@@ -57,7 +57,7 @@ class NotesPrinter(ThreadingHTTPServer):
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{self.auth}/oauth/authorize?{urlencode(asked)}"
+        return f"{self.auth}/oauth/authorize?{urlencode(parameters)}"
 
     def come_back(self, query: str) -> str:
         """What it shows to whoever comes back."""

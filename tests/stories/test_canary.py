@@ -75,8 +75,8 @@ class Story:
         for reply in replies:
             self.statuses.add(reply.status)
             if reply.status >= 400:
-                told = json.dumps(dict(reply.headers)).encode() + reply.body
-                self.answers[f"answer {len(self.answers)}, {reply.status} at {at}"] = told
+                content = json.dumps(dict(reply.headers)).encode() + reply.body
+                self.answers[f"answer {len(self.answers)}, {reply.status} at {at}"] = content
         return replies
 
     def post(self, path: str, parameters: dict[str, str], **where: object) -> requests.Response:
@@ -88,10 +88,10 @@ class Story:
             answer = requests.post(url, data=parameters, timeout=CEILING)
         reply = Reply(answer.status_code, dict(answer.headers), answer.content)
         self.heard([reply], at=f"{path}, {'query' if where.get('in_query') else 'body'}")
-        said = answer.json() if answer.content else {}
+        document = answer.json() if answer.content else {}
         for name in ("access_token", "refresh_token"):
-            if name in said:
-                self.canaries.add(name, said[name])
+            if name in document:
+                self.canaries.add(name, document[name])
         return answer
 
     def assertion(self) -> str:
@@ -145,20 +145,20 @@ def _right_ways(story: Story) -> None:
     for in_query in (False, True):
         code = _code(story, "printer")
         redeem = {**proof, "grant_type": "authorization_code", "redirect_uri": CALLBACK}
-        told = story.post(
+        response = story.post(
             "/oauth/token",
             {**redeem, "code": code, "code_verifier": story.verifier},
             in_query=in_query,
         )
-        assert told.status_code == 200, told.text
-        token, refresh = told.json()["access_token"], told.json()["refresh_token"]
+        assert response.status_code == 200, response.text
+        token, refresh = response.json()["access_token"], response.json()["refresh_token"]
         _use(story, token)
         refreshing = {**proof, "grant_type": "refresh_token", "refresh_token": refresh}
         assert story.post("/oauth/token", refreshing, in_query=in_query).status_code == 200
         for path in ("/oauth/introspect", "/oauth/revoke"):
-            for each in (token, refresh):
-                told = story.post(path, {**proof, "token": each}, in_query=in_query)
-                assert told.status_code == 200
+            for issued_token in (token, refresh):
+                response = story.post(path, {**proof, "token": issued_token}, in_query=in_query)
+                assert response.status_code == 200
         replayed = {**redeem, "code": code, "code_verifier": story.verifier}
         assert story.post("/oauth/token", replayed, in_query=in_query).status_code == 400
         assert story.post("/oauth/token", refreshing, in_query=in_query).status_code == 400
@@ -177,9 +177,9 @@ def _right_ways(story: Story) -> None:
         other = {"client_id": "archive", "client_secret": story.other}
         code = _code(story, "archive")
         redeem |= {**other, "code": code, "code_verifier": story.verifier}
-        told = story.post("/oauth/token", redeem, in_query=in_query)
-        assert told.status_code == 200
-        _use(story, told.json()["access_token"])
+        response = story.post("/oauth/token", redeem, in_query=in_query)
+        assert response.status_code == 200
+        _use(story, response.json()["access_token"])
     _use(story, story.canaries.add("implicit token", _authorize(story, "printer", "token")))
 
 
@@ -188,12 +188,15 @@ def _code(story: Story, client_id: str) -> str:
 
 
 def _authorize(story: Story, client_id: str, response_type: str) -> str:
-    asked = {"response_type": response_type, "client_id": client_id, "redirect_uri": CALLBACK}
-    asked |= {"scope": "notes:read", "state": story.fresh("state")}
+    parameters = {"response_type": response_type, "client_id": client_id, "redirect_uri": CALLBACK}
+    parameters |= {"scope": "notes:read", "state": story.fresh("state")}
     if response_type == "code":
-        asked |= {"code_challenge": _challenge(story.verifier), "code_challenge_method": "S256"}
+        parameters |= {
+            "code_challenge": _challenge(story.verifier),
+            "code_challenge_method": "S256",
+        }
     person = UserAgent(story.servers.auth)
-    page = person.open(f"{story.servers.auth}/oauth/authorize?{urlencode(asked)}")
+    page = person.open(f"{story.servers.auth}/oauth/authorize?{urlencode(parameters)}")
     _keep(story, person, page)
     page = person.sign_in(page, "ada", story.fresh("wrong password"))
     _keep(story, person, page)
@@ -208,9 +211,9 @@ def _keep(story: Story, person: UserAgent, page: Page) -> None:
     for name, value in person.cookies.items():
         story.canaries.add(f"cookie {name}", value)
     if page.status >= 400:
-        told = json.dumps(dict(page.headers.items())).encode() + page.body.encode()
+        content = json.dumps(dict(page.headers.items())).encode() + page.body.encode()
         # A page that asks again gives the form back, with what belongs to it.
-        story.answers[f"page {len(story.answers)}, {page.status}"] = told
+        story.answers[f"page {len(story.answers)}, {page.status}"] = content
 
 
 def _use(story: Story, token: str) -> None:
@@ -233,17 +236,18 @@ def _wrong_ways(story: Story) -> None:
 
 
 def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]:
-    def one(place: str) -> str:
+    def one(label: str) -> str:
         # One secret for each place, wherever it is tried: what is searched for stays few.
-        if place not in story.misplaced:
-            story.misplaced[place] = story.fresh(place)
-        return quote(story.misplaced[place], safe="")
+        if label not in story.misplaced:
+            story.misplaced[label] = story.fresh(label)
+        return quote(story.misplaced[label], safe="")
 
-    def form(place: str) -> str:
-        said = one(place)
+    def form(label: str) -> str:
+        secret = one(label)
         return (
-            f"grant_type=password&client_id=printer&client_secret={said}&password={said}"
-            f"&username=ada&code={said}&refresh_token={said}&token={said}&access_token={said}"
+            f"grant_type=password&client_id=printer&client_secret={secret}&password={secret}"
+            f"&username=ada&code={secret}&refresh_token={secret}&token={secret}"
+            f"&access_token={secret}"
         )
 
     for method in ("POST", "GET", "HEAD", "PUT", "DELETE", "TRACE"):
@@ -262,14 +266,14 @@ def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]
         headers = [f"Content-Type: {kind}"]
         yield f"{kind} body", request(url, "POST", path, headers=headers, body=text.encode())
     for extra in ("/{}", ";client_secret={}", "%3Fclient_secret={}", "//{}/x", "/..;/{}"):
-        place = f"path with {extra}"
-        yield place, request(url, "POST", path + extra.format(one(place)))
+        label = f"path with {extra}"
+        yield label, request(url, "POST", path + extra.format(one(label)))
     for line in (
         "Basic {}", "Bearer {}", "Bearer {0} {0}", "Digest {}", "{}",
     ):  # fmt: skip
-        place = f"Authorization: {line}"
-        headers = [f"Authorization: {line.format(one(place))}"]
-        yield place, request(url, "POST", path, headers=headers, body=b"token=x")
+        label = f"Authorization: {line}"
+        headers = [f"Authorization: {line.format(one(label))}"]
+        yield label, request(url, "POST", path, headers=headers, body=b"token=x")
     pair = b64encode(f"printer:{one('Basic')}".encode()).decode()
     headers = [f"Authorization: Basic {pair}"]
     yield "Basic", request(url, "POST", path, headers=headers, body=b"grant_type=x")
@@ -278,8 +282,11 @@ def _misplaced(story: Story, url: str, path: str) -> Iterator[tuple[str, bytes]]
         "X-Forwarded-For: {}", "X-Request-Id: {}", "Content-Type: {}",
         "Accept: {}", "If-Match: {}", "Content-Encoding: {}", "X-{}: a\0b", "Expect: {}",
     ):  # fmt: skip
-        said = one(name)
-        yield name, request(url, "POST", path, headers=[name.format(said, said)], body=b"token=x")
+        secret = one(name)
+        yield (
+            name,
+            request(url, "POST", path, headers=[name.format(secret, secret)], body=b"token=x"),
+        )
     yield "host", request(url, "POST", path, host=one("host"))
     yield "method", request(url, one("method"), path)
     yield "target", request(url, "GET", f"{path}#{one('target')}")
@@ -297,14 +304,14 @@ def _faults(story: Story, change: Callable[[str], None]) -> None:
         redeem = {"grant_type": "authorization_code", "redirect_uri": CALLBACK, "code": code}
         change(f"ALTER TABLE {before}")
         try:
-            for asked in (
+            for parameters in (
                 {**redeem, "code_verifier": story.verifier},
                 {"grant_type": "password", "username": "ada", "password": story.password},
                 {"grant_type": "refresh_token", "refresh_token": token},
                 {"grant_type": "client_credentials"},
             ):
                 for in_query in (False, True):
-                    answer = story.post("/oauth/token", {**proof, **asked}, in_query=in_query)
+                    answer = story.post("/oauth/token", {**proof, **parameters}, in_query=in_query)
                     failed += answer.status_code >= 500
             for path in ("/oauth/introspect", "/oauth/revoke"):
                 failed += story.post(path, {**proof, "token": token}).status_code >= 500
@@ -324,7 +331,7 @@ def _left(here: Path, database: str) -> dict[str, bytes]:
 
 
 def _places_of(text: bytes, places: dict[str, bytes]) -> list[str]:
-    return [place for place, data in places.items() if text in data]
+    return [name for name, data in places.items() if text in data]
 
 
 def test_no_secret_is_written_anywhere(
@@ -357,18 +364,18 @@ def test_no_secret_is_written_anywhere(
         # A server that stops has written down everything it was about to.
         places |= _left(tmp_path, database_url) | story.answers
         places["traces"] = b"\n".join(traces.bodies)
-    told = capfd.readouterr()
-    places["standard error"] = told.err.encode()
+    output = capfd.readouterr()
+    places["standard error"] = output.err.encode()
 
     # It is not silence that hides nothing: the log tells requests and failures, the tables live.
     assert story.asked > 700
     assert {200, 400, 401, 404, 405, 414, 421, 500} <= story.statuses
     assert len(story.canaries) > 80
-    assert told.err.count('"event":"request"') > 700
-    assert '"event":"request.failed"' in told.err
+    assert output.err.count('"event":"request"') > 700
+    assert '"event":"request.failed"' in output.err
     assert _places_of(b"a planted canary", places)
     assert _places_of(b"http.path", places), "refusals left no record"
-    saved = {place: data for place, data in places.items() if f"/{BACKUP}/" in place}
+    saved = {name: data for name, data in places.items() if f"/{BACKUP}/" in name}
     assert _places_of(b"a planted canary", saved), "the backup is not of this database"
     assert _places_of(b"http.path", saved)
 

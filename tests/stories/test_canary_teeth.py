@@ -38,10 +38,10 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
 @pytest.fixture
 def canaries() -> Canaries:
     """A search for one secret and one JWT."""
-    found = Canaries()
-    found.add("secret", _SECRET)
-    found.add("token", _JWT)
-    return found
+    search = Canaries()
+    search.add("secret", _SECRET)
+    search.add("token", _JWT)
+    return search
 
 
 @pytest.mark.parametrize("spell", _SPELLINGS)
@@ -72,8 +72,8 @@ def test_a_row_is_found_that_is_only_in_the_write_ahead_log(
         file.execute("CREATE TABLE a (text TEXT)")
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         file.execute("INSERT INTO a VALUES (?)", (_SECRET,))
-        found = canaries.in_places(files(tmp_path, but=()))
-        assert found == {str(tmp_path / "a.db-wal"): {"secret"}}
+        findings = canaries.in_places(files(tmp_path, but=()))
+        assert findings == {str(tmp_path / "a.db-wal"): {"secret"}}
         assert canaries.in_places(files(tmp_path, but=["a.db-wal"])) == {}
 
 
@@ -95,10 +95,10 @@ def test_what_a_process_shows_is_found(canaries: Canaries) -> None:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            found = canaries.in_places(processes(process.pid))
+            findings = canaries.in_places(processes(process.pid))
         finally:
             process.kill()
-    assert found == {
+    assert findings == {
         f"cmdline of {process.pid}": {"secret"},
         f"environ of {process.pid}": {"token"},
     }

@@ -108,27 +108,27 @@ def test_users_cannot_grant_scopes_of_client_objects(servers: Servers) -> None:
     assert "stock" not in page.body
     code = ada.submit(page, "allow", boxes=["books:read", "read", "write", "stock:read"])
     form = {"grant_type": "authorization_code", "redirect_uri": _CALLBACK}
-    told = (
+    code_tokens = (
         _asked(servers, "every", code=code.redirect_parameters["code"], **form)
         if code.location
         else {}
     )
-    assert "stock" not in str(told.get("scope"))
+    assert "stock" not in str(code_tokens.get("scope"))
     password = {"grant_type": "password", "username": "ada", "password": _PASSWORD}
     refused = _asked(servers, "every", scope="stock:read", **password)
     assert refused["error"] == "invalid_scope"
-    given = _asked(servers, "every", **password)
-    assert "stock" not in given["scope"]
+    password_tokens = _asked(servers, "every", **password)
+    assert "stock" not in password_tokens["scope"]
     # `read` and `write` of a person do not stand for it.
     for method, body in (("GET", {}), ("POST", {"json": {"article": "tea", "left": 1}})):
-        answer = _call(servers, method, "stock", given["access_token"], **body)
+        answer = _call(servers, method, "stock", password_tokens["access_token"], **body)
         assert answer.status_code == 403
         assert "insufficient_scope" in answer.headers["www-authenticate"]
     more = _asked(
         servers,
         "every",
         grant_type="refresh_token",
-        refresh_token=given["refresh_token"],
+        refresh_token=password_tokens["refresh_token"],
         scope="stock:read",
     )
     assert more["error"] == "invalid_scope"
@@ -147,8 +147,8 @@ def test_scope_of_client_objects_requires_client_credentials(servers: Servers) -
 
 
 def test_documentation_says_that_objects_belong_to_clients(servers: Servers) -> None:
-    said = requests.get(f"{servers.api_url}/v2/openapi.json", timeout=60).json()
-    flows = said["components"]["securitySchemes"]["oauth2"]["flows"]
+    document = requests.get(f"{servers.api_url}/v2/openapi.json", timeout=60).json()
+    flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
     own = flows["clientCredentials"]["scopes"]
     assert {name: own[name] for name in _BOTH} == {
         "stock:read": "read its stock",

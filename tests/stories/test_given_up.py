@@ -57,14 +57,16 @@ def _read_answers(connection: socket.socket, count: int) -> list[bytes]:
     heard = b""
     while heard.count(b"HTTP/1.1 ") < count and (piece := connection.recv(65_536)):
         heard += piece
-    return [each[:3] for each in heard.split(b"HTTP/1.1 ")[1:]]
+    return [answer[:3] for answer in heard.split(b"HTTP/1.1 ")[1:]]
 
 
 @pytest.fixture
 def servers(tmp_path: Path, database_url: str) -> Iterator[Servers]:
     """An authorization server on each engine, with a user and a client."""
-    given = Settings()
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    defaults = Settings()
+    settings = replace(
+        defaults, authorization=replace(defaults.authorization, database=database_url)
+    )
     with Servers(tmp_path, settings=settings, with_resource=False) as running:
         running.register_user("ada", printer.PASSWORD)
         printer.register(running, "notes:read")
@@ -86,16 +88,18 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent(
         for way, reset, (count, padding) in product(ways, (True, False), _PIPELINES):
             codes = [printer.code(servers, ada) for _ in range(count)]
             name = f"{way} {'reset' if reset else 'closed'}, {padding} bytes more"
-            given_up |= {code: f"{name}: {place} of {count}" for place, code in enumerate(codes)}
+            given_up |= {
+                code: f"{name}: {position} of {count}" for position, code in enumerate(codes)
+            }
             sent = b"".join(_request(servers, code, padding) for code in codes)
             ready.append((_connect(*ways[way]), sent, reset))
         # Pipelines like these are answered: what follows does not fail for another reason.
         for way, (count, padding) in product(ways, _PIPELINES):
             with closing(_connect(*ways[way])) as alone:
-                asked = [
+                pipeline = [
                     _request(servers, printer.code(servers, ada), padding) for _ in range(count)
                 ]
-                alone.sendall(b"".join(asked))
+                alone.sendall(b"".join(pipeline))
                 assert _read_answers(alone, count) == [b"200"] * count
         with stalled(database_url):
             for connection, sent, _ in ready:

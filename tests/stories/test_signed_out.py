@@ -59,8 +59,10 @@ def an_app(name: str) -> RelyingParty:
 
 @contextmanager
 def provider(directory: Path, database: str) -> Generator[Servers]:
-    given = Settings(fetch=LOOPBACK)
-    settings = replace(given, authorization=replace(given.authorization, database=database))
+    base_settings = Settings(fetch=LOOPBACK)
+    settings = replace(
+        base_settings, authorization=replace(base_settings.authorization, database=database)
+    )
     with Servers(directory, settings=settings, with_resource=False) as servers:
         servers.register_user("ada", PASSWORD)
         yield servers
@@ -81,13 +83,13 @@ def apps() -> Iterator[ExitStack]:
 
 def visit(person: UserAgent, app: RelyingParty) -> str:
     """The person signs in to the app, wherever they are asked; its cookie."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": app.client_id,
         "redirect_uri": f"{app.url}/cb",
         "scope": "openid",
     }
-    page = person.open(f"{app.issuer}/oauth/authorize?{urlencode(asked)}")
+    page = person.open(f"{app.issuer}/oauth/authorize?{urlencode(parameters)}")
     if any(button.id == "sign-in" for button in page.buttons):
         page = person.sign_in(page, "ada", PASSWORD)
     if any(button.id == "allow" for button in page.buttons):
@@ -101,10 +103,10 @@ def is_in(app: RelyingParty, cookie: str) -> bool:
 
 
 def leave(person: UserAgent, issuer: str, app: RelyingParty | None = None) -> Shown:
-    asked = (
+    parameters = (
         {"client_id": app.client_id, "post_logout_redirect_uri": f"{app.url}/bye"} if app else {}
     )
-    page = person.open(f"{issuer}/oauth/logout?{urlencode(asked)}")
+    page = person.open(f"{issuer}/oauth/logout?{urlencode(parameters)}")
     return person.submit(page, "sign-out")
 
 
@@ -139,10 +141,10 @@ def test_in_a_browser_every_app_is_signed_out_of(
         tab.on("console", lambda message: complaints.append(message.text))
         for app in (front, back):
             enter(tab, app)
-        asked = urlencode(
+        query = urlencode(
             {"client_id": "back", "post_logout_redirect_uri": f"{back.url}/bye", "state": "s"}
         )
-        tab.goto(f"{servers.auth_url}/oauth/logout?{asked}")
+        tab.goto(f"{servers.auth_url}/oauth/logout?{query}")
         assert [shows(context, app) for app in (front, back)] == ["signed in"] * 2
         tab.click("#sign-out")
         assert tab.inner_text("h1") == "You are signed out"
@@ -152,7 +154,7 @@ def test_in_a_browser_every_app_is_signed_out_of(
         tab.goto(f"{servers.auth_url}/")
         assert tab.locator("#sign-out").count() == 0
         assert len(back.heard) == 1
-        assert [each for each in complaints if "401" not in each] == []
+        assert [complaint for complaint in complaints if "401" not in complaint] == []
         context.close()
 
 
@@ -216,9 +218,9 @@ def test_however_a_session_ends_the_apps_hear_it(
         cookie = visit(person, app)
         accounts, now = Accounts(SYSTEM.random), servers.clock.now()
         if because == "another person":
-            asked = {"client_id": app.client_id, "response_type": "code", "scope": "openid"}
-            asked |= {"redirect_uri": f"{app.url}/cb", "prompt": "login"}
-            page = person.open(f"{servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+            parameters = {"client_id": app.client_id, "response_type": "code", "scope": "openid"}
+            parameters |= {"redirect_uri": f"{app.url}/cb", "prompt": "login"}
+            page = person.open(f"{servers.auth_url}/oauth/authorize?{urlencode(parameters)}")
             person.sign_in(page, "grace", PASSWORD)
         else:
 
@@ -246,7 +248,7 @@ def test_each_app_hears_once_from_64_who_press_at_once(
         for app in two:
             visit(person, app)
         page = person.open(f"{servers.auth_url}/oauth/sign-out")
-        form = next(each for each in page.forms if each.action != "/language")
+        form = next(candidate for candidate in page.forms if candidate.action != "/language")
 
         def press() -> int:
             answer = requests.post(
@@ -304,7 +306,7 @@ def register_in(config: Path, app: RelyingParty) -> None:
 
     async def work() -> None:
         try:
-            said = await foundation.store.write(
+            result = await foundation.store.write(
                 lambda tx: registrar.register(
                     tx,
                     metadata_of(app, back=True),
@@ -314,7 +316,7 @@ def register_in(config: Path, app: RelyingParty) -> None:
                 ),
                 done_by=USUAL_ACTOR,
             )
-            assert isinstance(said, Client), said
+            assert isinstance(result, Client), result
         finally:
             await foundation.store.engine.close()
 

@@ -16,8 +16,10 @@ _ADA = 1001
 def test_disabled_account_stops_working_everywhere_within_five_seconds(
     tmp_path: Path, database_url: str
 ) -> None:
-    given = Settings()
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    defaults = Settings()
+    settings = replace(
+        defaults, authorization=replace(defaults.authorization, database=database_url)
+    )
     with Servers(tmp_path, settings=settings) as servers:
         servers.register_user("ada", printer.PASSWORD, uid=_ADA)
         olive = servers.register_user("olive", printer.PASSWORD)
@@ -38,8 +40,8 @@ def test_disabled_account_stops_working_everywhere_within_five_seconds(
         question = admin.open(f"{servers.auth_url}/admin/users/{_ADA}/disable")
         assert "1 session ends." in question.text
         assert "1 app loses access." in question.text
-        said = admin.submit(question, "do")
-        assert "The account is disabled." in said.text
+        answer = admin.submit(question, "do")
+        assert "The account is disabled." in answer.text
 
         wait_until(
             lambda: printer.reads(servers, tokens["access_token"]) != 200, "the token still works"

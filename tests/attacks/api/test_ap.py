@@ -33,7 +33,7 @@ def test_ap_01_every_route_requires_a_token(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             routes = _routes(call)
-            assert routes.keys() >= {f"/v2/{each.name}" for each in OBJECTS}
+            assert routes.keys() >= {f"/v2/{kind.name}" for kind in OBJECTS}
             for path, methods in routes.items():
                 for method in _METHODS:
                     answer = await call(method, path.replace("{id}", "x"), token="")
@@ -51,15 +51,15 @@ def test_ap_01_every_route_requires_a_token(tmp_path: Path) -> None:
 def test_ap_01_every_verb_requires_its_own_scope(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
-            for each in OBJECTS:
-                uid = 1001 if each.owned_by is OwnedBy.USER else None
+            for kind in OBJECTS:
+                uid = 1001 if kind.owned_by is OwnedBy.USER else None
                 others = " ".join(
                     f"{other.name}:{word}"
                     for other in OBJECTS
-                    if other is not each
+                    if other is not kind
                     for word in ("read", "write")
                 )
-                for path in (f"/v2/{each.name}", f"/v2/{each.name}/x"):
+                for path in (f"/v2/{kind.name}", f"/v2/{kind.name}/x"):
                     for method in _routes(call).get(path.replace("/x", "/{id}"), ()):
                         body = {"title": "x"} if method in ("PUT", "PATCH") else None
                         token = call.issuer.token(others, uid=uid)
@@ -160,9 +160,9 @@ def test_ap_11_read_only_and_unknown_fields_are_refused(tmp_path: Path, field: s
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "a", "text": "b"})
             path = f"/v2/notes/{made.json['id']}"
-            given = {"title": "x", "text": "y", field: "user:1002"}
+            body = {"title": "x", "text": "y", field: "user:1002"}
             for method, target in (("POST", "/v2/notes"), ("PUT", path), ("PATCH", path)):
-                answer = await call(method, target, given)
+                answer = await call(method, target, body)
                 assert answer.status == 400
                 pointers = [error["pointer"] for error in answer.json["errors"]]
                 assert pointers == [f"/{field}"]
@@ -254,9 +254,9 @@ def test_ap_17_a_cursor_that_was_edited_or_made_up_is_refused(tmp_path: Path) ->
     async def attack() -> None:
         async with _two_lists(tmp_path) as (call, cursor):
             start = len("v1.")
-            for place in range(start, len(cursor), 7):
-                other = "A" if cursor[place] != "A" else "B"
-                edited = cursor[:place] + other + cursor[place + 1 :]
+            for position in range(start, len(cursor), 7):
+                other = "A" if cursor[position] != "A" else "B"
+                edited = cursor[:position] + other + cursor[position + 1 :]
                 assert (await call("GET", f"/v2/notes?cursor={edited}")).status == 400
             for forged in (
                 "v2." + cursor[start:],

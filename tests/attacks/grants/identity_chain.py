@@ -76,25 +76,27 @@ class Chain:
 
         assert self.api.servers.write(work)
 
-    def ask(self, token: str, client_id: str = "agent", **said: str) -> Answer:
+    def ask(self, token: str, client_id: str = "agent", **parameters: str) -> Answer:
         """Request an assertion at `idp` for a user's token."""
-        asked = {
+        form = {
             "requested_token_type": ID_JAG,
             "subject_token": token,
             "subject_token_type": ID_TOKEN,
             "audience": self.api.auth,
-            **said,
+            **parameters,
         }
-        return self.idp.token(client_id, grant_type=EXCHANGE, **asked)
+        return self.idp.token(client_id, grant_type=EXCHANGE, **form)
 
-    def jag(self, **said: str) -> str:
+    def jag(self, **parameters: str) -> str:
         """An assertion of `idp` for alice."""
-        answer = self.ask(self.idp.tokens("agent", scope="openid notes:read")["id_token"], **said)
+        answer = self.ask(
+            self.idp.tokens("agent", scope="openid notes:read")["id_token"], **parameters
+        )
         answer.ok()
         return answer.json["access_token"]
 
-    def forge(self, said: Mapping[str, object] = {}, typ: str = TYP) -> str:
-        """An assertion of `rogue`, changed by `said`; None leaves a claim out."""
+    def forge(self, changes: Mapping[str, object] = {}, typ: str = TYP) -> str:
+        """An assertion of `rogue` with these `changes`; None leaves a claim out."""
         now = self.api.servers.clock.now()
         content: dict[str, object] = {
             "iss": self.rogue.url,
@@ -105,14 +107,14 @@ class Chain:
             "iat": now,
             "exp": now + 300,
             "scope": "notes:read",
-            **said,
+            **changes,
         }
         kept = {name: value for name, value in content.items() if value is not None}
         return jwt.sign(kept, self.key, typ=typ)
 
-    def present(self, assertion: str, client_id: str = "agent-here", **said: str) -> Answer:
+    def present(self, assertion: str, client_id: str = "agent-here", **parameters: str) -> Answer:
         """Present an assertion at `api`."""
-        return self.api.token(client_id, grant_type=JWT_BEARER, assertion=assertion, **said)
+        return self.api.token(client_id, grant_type=JWT_BEARER, assertion=assertion, **parameters)
 
 
 @contextmanager
@@ -143,7 +145,7 @@ def chained(folder: Path, engine: str) -> Generator[Chain]:
         api = stack.enter_context(
             live_servers(folder / "api", url, settings=settings, algorithms=two)
         )
-        found = Chain(idp, api, Apis(api), rogue)
+        chain = Chain(idp, api, Apis(api), rogue)
         here = f"{api.auth} agent-here notes:read notes:write calendar:read"
         grants = (*CODE_GRANT, EXCHANGE)
         scopes = ("openid", "notes:read", "offline_access")
@@ -153,9 +155,9 @@ def chained(folder: Path, engine: str) -> Generator[Chain]:
         for name in ("agent-here", "other-here"):
             own = ("notes:read", "account:read")
             api.client(name, grant_types=(JWT_BEARER,), redirect_uris=(), scopes=own)
-        found.link(idp.auth, str(found.alice(idp)))
-        found.link(rogue.url, "alice-there")
-        yield found
+        chain.link(idp.auth, str(chain.alice(idp)))
+        chain.link(rogue.url, "alice-there")
+        yield chain
 
 
 def idp_openid(*audiences: str) -> OpenIdRegistration:

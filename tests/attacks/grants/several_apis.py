@@ -51,8 +51,8 @@ TOOL = ApiMetadata(identifier="https://tool.example.com/mcp", name="Tool")
 def claims(token: str) -> dict[str, object]:
     """What a JWT says; its signature is not looked at."""
     payload = token.split(".")[1]
-    said: dict[str, object] = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return said
+    content: dict[str, object] = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return content
 
 
 class Apis:
@@ -61,7 +61,8 @@ class Apis:
     def __init__(self, world: LiveServers) -> None:
         self.world = world
         self.ids = {
-            each.identifier: self.declare(each) for each in (CALENDAR, FILES, SIGNS_RSA, TOOL)
+            metadata.identifier: self.declare(metadata)
+            for metadata in (CALENDAR, FILES, SIGNS_RSA, TOOL)
         }
         self.client("bot1", ("client_credentials",), ("calendar:sync",))
 
@@ -97,22 +98,24 @@ class Apis:
         key_set: str = "",
     ) -> None:
         """Register a client that may have machine scopes of these APIs; with keys, no secret."""
-        wanted = ClientMetadata(client_id, grant_types=grant_types, scopes=scopes, key_set=key_set)
+        metadata = ClientMetadata(
+            client_id, grant_types=grant_types, scopes=scopes, key_set=key_set
+        )
         registrar, now = self.registrar.credentials, self.world.servers.clock.now()
         secret = None if key_set else Secret(secret_of(client_id))
         made = self.world.servers.write(
-            lambda tx: registrar.register(tx, wanted, now, client_id=client_id, secret=secret)
+            lambda tx: registrar.register(tx, metadata, now, client_id=client_id, secret=secret)
         )
         assert not isinstance(made, tuple), made
 
-    def change(self, identifier: str, **said: object) -> None:
+    def change(self, identifier: str, **changes: object) -> None:
         registrar, now = self.registrar, self.world.servers.clock.now()
 
         def work(tx: Transaction) -> object:
             api = tx.apis.find_to_change(self.ids[identifier])
             assert api is not None
-            wanted = replace(api.metadata, **said)  # type: ignore[arg-type]
-            return registrar.change(tx, api, wanted, now)
+            metadata = replace(api.metadata, **changes)  # type: ignore[arg-type]
+            return registrar.change(tx, api, metadata, now)
 
         assert isinstance(self.world.servers.write(work), Api)
 
@@ -123,8 +126,8 @@ class Apis:
         def work(tx: Transaction) -> object:
             client = tx.clients.find(client_id)
             assert client is not None
-            wanted = replace(client_metadata_of(client), required_scopes=scopes)
-            return registrar.change(tx, client, wanted, now)
+            metadata = replace(client_metadata_of(client), required_scopes=scopes)
+            return registrar.change(tx, client, metadata, now)
 
         assert isinstance(self.world.servers.write(work), Client)
 
@@ -138,18 +141,22 @@ class Apis:
 
         assert self.world.servers.write(work)
 
-    def ask(self, resources: tuple[str, ...], scope: str, **said: str) -> str:
+    def ask(self, resources: tuple[str, ...], scope: str, **parameters: str) -> str:
         """A code for these APIs, allowed by alice; or the error, or the text of the page."""
         query = urlencode(
             [
-                ("response_type", said.get("response_type", "code")),
-                ("client_id", said.get("client_id", "web1")),
+                ("response_type", parameters.get("response_type", "code")),
+                ("client_id", parameters.get("client_id", "web1")),
                 ("redirect_uri", CALLBACK),
                 ("state", "xyz"),
-                ("nonce", said.get("nonce", "")),
+                ("nonce", parameters.get("nonce", "")),
                 *([("scope", scope)] if scope else []),
-                *(("resource", each) for each in resources),
-                *((name, said[name]) for name in ("audience", "request") if name in said),
+                *(("resource", resource) for resource in resources),
+                *(
+                    (name, parameters[name])
+                    for name in ("audience", "request")
+                    if name in parameters
+                ),
             ]
         )
         person = UserAgent(self.world.auth)
@@ -158,11 +165,16 @@ class Apis:
             page = person.sign_in(page, "alice", PASSWORD)
         if not page.location:
             page = person.allow(page)
-        told = page.redirect_parameters
-        return told.get("code") or told.get("access_token") or told.get("error") or page.text
+        response = page.redirect_parameters
+        return (
+            response.get("code")
+            or response.get("access_token")
+            or response.get("error")
+            or page.text
+        )
 
-    def tokens(self, resources: tuple[str, ...], scope: str, **said: str) -> dict[str, str]:
-        answer = self.world.exchange(self.ask(resources, scope), **said)
+    def tokens(self, resources: tuple[str, ...], scope: str, **parameters: str) -> dict[str, str]:
+        answer = self.world.exchange(self.ask(resources, scope), **parameters)
         answer.ok()
         return answer.json
 

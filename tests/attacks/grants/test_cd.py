@@ -132,12 +132,12 @@ def test_cd_15_secrets_never_repeat_and_show_no_pattern() -> None:
     bodies = [text[len("vk_ac_") : -6] for text in drawn]
     assert len({body[1:9] for body in bodies}) > 99_900
     # Every place but the first, which 256 bits do not fill: chi-square of 62 letters at 0.1 %.
-    for place in (1, 10, 21, 42):
-        counted = Counter(body[place] for body in bodies)
+    for position in (1, 10, 21, 42):
+        counted = Counter(body[position] for body in bodies)
         expected = len(bodies) / 62
         chi = sum((counted[letter] - expected) ** 2 / expected for letter in counted)
         assert len(counted) == 62
-        assert chi < 116, (place, chi)
+        assert chi < 116, (position, chi)
 
 
 def test_cd_17_scope_at_the_exchange_is_ignored_and_the_granted_one_is_told(

@@ -34,9 +34,9 @@ def server(
     with ExitStack() as stack:
         url = stack.enter_context(postgres.database()) if request.param == "postgres" else ""
         folder = tmp_path_factory.mktemp("dv")
-        found = stack.enter_context(live_servers(folder, url, resource=False))
+        world = stack.enter_context(live_servers(folder, url, resource=False))
         for name, groups in (("tv1", ()), ("tv2", ()), ("staff-tv", ("staff",))):
-            found.servers.register_client(
+            world.servers.register_client(
                 ClientMetadata(
                     name,
                     openid=OpenIdRegistration(required_groups=groups),
@@ -46,7 +46,7 @@ def server(
                 ),
                 name,
             )
-        yield found
+        yield world
 
 
 @pytest.fixture
@@ -60,14 +60,16 @@ def dv(server: LiveServers) -> Iterator[LiveServers]:
         yield server
 
 
-def _begin(world: LiveServers, client_id: str = "tv1", **said: str) -> dict[str, str]:
-    answer = world.post("/oauth/device-authorization", {"client_id": client_id, **said})
+def _begin(world: LiveServers, client_id: str = "tv1", **parameters: str) -> dict[str, str]:
+    answer = world.post("/oauth/device-authorization", {"client_id": client_id, **parameters})
     answer.ok()
     return answer.json
 
 
-def _poll(world: LiveServers, begun: dict[str, str], client_id: str = "tv1", **said: str) -> Answer:
-    form = {"grant_type": DEVICE_CODE, "client_id": client_id, **said}
+def _poll(
+    world: LiveServers, begun: dict[str, str], client_id: str = "tv1", **parameters: str
+) -> Answer:
+    form = {"grant_type": DEVICE_CODE, "client_id": client_id, **parameters}
     form.setdefault("device_code", begun["device_code"])
     return world.post("/oauth/token", form)
 
@@ -132,10 +134,10 @@ def test_dv_one_of_64_polls_gets_the_tokens(dv: LiveServers) -> None:
     _connect(dv, begun)
     with ThreadPoolExecutor(CROWD) as crowd:
         polls = [crowd.submit(_poll, dv, begun) for _ in range(CROWD)]
-        answers = [each.result() for each in polls]
-    won = [each for each in answers if each.status == 200]
+        answers = [poll.result() for poll in polls]
+    won = [answer for answer in answers if answer.status == 200]
     assert len(won) == 1
-    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+    assert {answer.json["error"] for answer in answers if answer.status != 200} == {"invalid_grant"}
     # A device that lost the response loses no more than that.
     assert dv.introspect(won[0].json["access_token"], "web1")["active"] is False
     form = {"client_id": "tv1", "refresh_token": won[0].json["refresh_token"]}
@@ -145,7 +147,7 @@ def test_dv_one_of_64_polls_gets_the_tokens(dv: LiveServers) -> None:
 def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: LiveServers) -> None:
     begun = _begin(dv)
     people = [UserAgent(dv.auth) for _ in range(4)]
-    pages = [_enter(dv, each, begun["user_code"]) for each in people]
+    pages = [_enter(dv, person, begun["user_code"]) for person in people]
 
     def act(number: int) -> str:
         if number < len(people):
@@ -158,13 +160,13 @@ def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: LiveServers) -> None:
         return _poll(dv, begun).json.get("error", "tokens")
 
     with ThreadPoolExecutor(16) as crowd:
-        told = list(crowd.map(act, range(16)))
-    assert len([each for each in told if each.endswith(" 200")]) == 1
-    last = _poll(dv, begun).json["error"] if "tokens" in told else ""
+        outcomes = list(crowd.map(act, range(16)))
+    assert len([outcome for outcome in outcomes if outcome.endswith(" 200")]) == 1
+    last = _poll(dv, begun).json["error"] if "tokens" in outcomes else ""
     last = last or _poll(dv, begun).json.get("error", "tokens")
-    allowed = "allow 200" in told
+    allowed = "allow 200" in outcomes
     assert last in ({"tokens", "invalid_grant"} if allowed else {"access_denied"})
-    assert told.count("tokens") + (last == "tokens") == (1 if allowed else 0)
+    assert outcomes.count("tokens") + (last == "tokens") == (1 if allowed else 0)
 
 
 def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: LiveServers) -> None:
@@ -299,11 +301,11 @@ def test_dv_01_guesses_are_limited_and_a_right_code_is_none(still: LiveServers) 
 def test_dv_codes_are_limited_per_address(still: LiveServers) -> None:
     with ThreadPoolExecutor(CROWD) as crowd:
         form = {"client_id": "tv1"}
-        asked = [
+        futures = [
             crowd.submit(still.post, "/oauth/device-authorization", form) for _ in range(CROWD)
         ]
-        answers = [each.result() for each in asked]
-    assert sorted(each.status for each in answers) == [200] * 30 + [429] * (CROWD - 30)
+        answers = [future.result() for future in futures]
+    assert sorted(answer.status for answer in answers) == [200] * 30 + [429] * (CROWD - 30)
 
 
 def _use_up(world: LiveServers, bucket: str, most: int) -> None:

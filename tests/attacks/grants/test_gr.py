@@ -28,12 +28,12 @@ from valetkey.testing.browser import Page, UserAgent
 
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
-    with live_servers(tmp_path_factory.mktemp("fresh")) as found:
-        yield found
+    with live_servers(tmp_path_factory.mktemp("fresh")) as world:
+        yield world
 
 
-def _implicit(world: LiveServers, client_id: str = "old1", **said: str) -> Page:
-    return world.allow(client_id, response_type="token", **said)
+def _implicit(world: LiveServers, client_id: str = "old1", **parameters: str) -> Page:
+    return world.allow(client_id, response_type="token", **parameters)
 
 
 def _refused_in_fragment(page: Page, code: str) -> None:
@@ -48,9 +48,9 @@ def _refused_in_fragment(page: Page, code: str) -> None:
     assert not {"access_token", "code"} & set(page.redirect_parameters)
 
 
-def _password(world: LiveServers, client_id: str = "old1", **said: str) -> Answer:
-    asked = {"username": "alice", "password": PASSWORD, **said}
-    return world.token(client_id, grant_type="password", **asked)
+def _password(world: LiveServers, client_id: str = "old1", **parameters: str) -> Answer:
+    form = {"username": "alice", "password": PASSWORD, **parameters}
+    return world.token(client_id, grant_type="password", **form)
 
 
 def _registrar(world: LiveServers) -> Registrar:
@@ -108,16 +108,20 @@ def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> Non
     assert not parts.query
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["cache-control"] == "no-store"
-    told = page.redirect_parameters
-    assert set(told) == {
+    response = page.redirect_parameters
+    assert set(response) == {
         *("access_token", "token_type", "expires_in", "scope", "uid"),
         *("state", "iss"),
     }
-    assert (told["token_type"], told["state"], told["iss"]) == ("bearer", "xyz", world.auth)
-    assert 0 < int(told["expires_in"]) <= 600
-    assert told["scope"] == "notes:read"
-    world.call(told["access_token"]).ok()
-    assert told["access_token"] not in page.body
+    assert (response["token_type"], response["state"], response["iss"]) == (
+        "bearer",
+        "xyz",
+        world.auth,
+    )
+    assert 0 < int(response["expires_in"]) <= 600
+    assert response["scope"] == "notes:read"
+    world.call(response["access_token"]).ok()
+    assert response["access_token"] not in page.body
 
 
 def test_gr_03_implicit_token_ends_at_its_expiry(fresh: LiveServers) -> None:
@@ -143,11 +147,11 @@ def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServe
     )
     _refused_in_fragment(person.deny(page), "access_denied")
     with world.nothing_changes():
-        for said, code in (
+        for parameters, code in (
             ({"scope": "admin"}, "invalid_scope"),
             ({"prompt": "none"}, "login_required"),
         ):
-            page = world.ask(UserAgent(world.auth), "old1", response_type="token", **said)
+            page = world.ask(UserAgent(world.auth), "old1", response_type="token", **parameters)
             _refused_in_fragment(page, code)
 
 
@@ -205,7 +209,7 @@ def test_gr_06_password_grant_returns_a_token_of_the_user(world: LiveServers) ->
 def test_gr_06_wrong_usernames_and_passwords_get_one_error(fresh: LiveServers) -> None:
     wrong = _password(fresh, password="wrong")
     wrong.refused(400, "invalid_grant")
-    for said in (
+    for credentials in (
         {"password": PASSWORD.upper()},
         {"password": PASSWORD + " "},
         {"password": PASSWORD + "\0"},
@@ -215,7 +219,7 @@ def test_gr_06_wrong_usernames_and_passwords_get_one_error(fresh: LiveServers) -
         {"username": "alice' --"},
         {"username": "svc1", "password": secret_of("svc1")},
     ):
-        answer = _password(fresh, **said)
+        answer = _password(fresh, **credentials)
         nameless = {"reference": "", "error_uri": ""}
         assert {**answer.json, **nameless} == {**wrong.json, **nameless}
     _password(fresh).ok()
@@ -292,9 +296,9 @@ def test_gr_08_client_credentials_give_a_client_its_own_token(world: LiveServers
     answer.ok()
     assert set(answer.json) == {"access_token", "token_type", "expires_in", "scope"}
     assert answer.json["scope"] == "client:read client:write"
-    said = world.introspect(answer.json["access_token"], "svc1")
-    assert said["sub"] == "svc1"
-    assert "grant_id" not in said
+    introspection = world.introspect(answer.json["access_token"], "svc1")
+    assert introspection["sub"] == "svc1"
+    assert "grant_id" not in introspection
     world.call(answer.json["access_token"], "/v2/client").ok()
 
 
@@ -363,16 +367,16 @@ def test_gr_10_the_short_path_serves_client_credentials_alone(
 
 
 def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: LiveServers) -> None:
-    told = _password(fresh).json
-    held = [told["access_token"], _implicit(fresh).redirect_parameters["access_token"]]
-    assert fresh.refresh(told["refresh_token"], "old1").status == 200
+    tokens = _password(fresh).json
+    held = [tokens["access_token"], _implicit(fresh).redirect_parameters["access_token"]]
+    assert fresh.refresh(tokens["refresh_token"], "old1").status == 200
     person = UserAgent(fresh.auth)
     page = fresh.ask(person, "old1", response_type="token", prompt="consent")
     page = person.sign_in(page, "alice", PASSWORD)
     _change(fresh, "old1", ("authorization_code", "refresh_token"))
     fresh.servers.clock.forward(seconds(2))
     _password(fresh).refused(400, "unauthorized_client")
-    fresh.refresh(told["refresh_token"], "old1").refused(400, "invalid_grant")
+    fresh.refresh(tokens["refresh_token"], "old1").refused(400, "invalid_grant")
     again = fresh.ask(UserAgent(fresh.auth), "old1", response_type="token")
     _refused_in_fragment(again, "unauthorized_client")
     # What was already asked is judged again when it is answered.
@@ -385,13 +389,13 @@ def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: Liv
 
 
 def test_gr_12_metadata_lists_legacy_grants_while_a_client_has_them(fresh: LiveServers) -> None:
-    def told(name: str) -> list[str]:
+    def metadata(name: str) -> list[str]:
         address = f"{fresh.auth}/.well-known/oauth-authorization-server"
-        said: list[str] = requests.get(address, timeout=60).json()[name]
-        return said
+        values: list[str] = requests.get(address, timeout=60).json()[name]
+        return values
 
-    assert "token" in told("response_types_supported")
-    assert {"implicit", "password"} <= set(told("grant_types_supported"))
+    assert "token" in metadata("response_types_supported")
+    assert {"implicit", "password"} <= set(metadata("grant_types_supported"))
     _change(fresh, "old1", ("authorization_code", "refresh_token"))
-    assert told("response_types_supported") == ["code"]
-    assert not {"implicit", "password"} & set(told("grant_types_supported"))
+    assert metadata("response_types_supported") == ["code"]
+    assert not {"implicit", "password"} & set(metadata("grant_types_supported"))

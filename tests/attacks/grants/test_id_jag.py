@@ -41,8 +41,8 @@ def chain(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Chain]:
     """Two servers, the second one on each engine."""
-    with chained(tmp_path_factory.mktemp("chain"), request.param) as found:
-        yield found
+    with chained(tmp_path_factory.mktemp("chain"), request.param) as servers:
+        yield servers
 
 
 def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
@@ -50,12 +50,12 @@ def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
     for token, kind in ((first["id_token"], "id_token"), (first["refresh_token"], "refresh_token")):
         answer = chain.ask(token, subject_token_type=f"{TYPES}{kind}", scope="notes:read")
         answer.ok()
-        said = answer.json
-        assert (said["token_type"], said["issued_token_type"]) == ("N_A", ID_JAG)
+        body = answer.json
+        assert (body["token_type"], body["issued_token_type"]) == ("N_A", ID_JAG)
         assert answer.response.json()["expires_in"] == LIFETIME
-        assert said["scope"] == "notes:read"
-        assert "refresh_token" not in said
-        content = claims(said["access_token"])
+        assert body["scope"] == "notes:read"
+        assert "refresh_token" not in body
+        content = claims(body["access_token"])
         assert {name: content[name] for name in ("iss", "sub", "aud", "client_id", "scope")} == {
             "iss": chain.idp.auth,
             "sub": str(chain.alice(chain.idp)),
@@ -63,11 +63,11 @@ def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
             "client_id": "agent-here",
             "scope": "notes:read",
         }
-        assert jwt.header_of(said["access_token"]).typ == TYP
+        assert jwt.header_of(body["access_token"]).typ == TYP
         # `audience` names the other server, although the settings let it name an API elsewhere.
         assert "resource" not in content
         assert content["auth_time"] == claims(first["id_token"])["auth_time"]
-        answer = chain.present(said["access_token"])
+        answer = chain.present(body["access_token"])
         answer.ok()
         assert "refresh_token" not in answer.json
         assert claims(answer.json["access_token"])["sub"] == str(chain.alice(chain.api))
@@ -87,8 +87,8 @@ def test_assertion_counts_once_of_64(chain: Chain) -> None:
     assertion = chain.jag()
     with ThreadPoolExecutor(64) as crowd:
         answers = list(crowd.map(chain.present, [assertion] * 64))
-    assert [each.status for each in answers].count(200) == 1
-    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+    assert [answer.status for answer in answers].count(200) == 1
+    assert {answer.json["error"] for answer in answers if answer.status != 200} == {"invalid_grant"}
 
 
 WRONG: tuple[dict[str, object], ...] = (
@@ -178,8 +178,8 @@ def test_other_jwts_and_keys_are_refused(chain: Chain) -> None:
 def test_assertion_of_another_product_may_say_more(chain: Chain) -> None:
     now = chain.api.servers.clock.now()
 
-    def headed(header: Mapping[str, object], said: Mapping[str, object] = {}) -> str:
-        payload = chain.forge({"scope": "notes:read", **said}).split(".")[1]
+    def headed(header: Mapping[str, object], changes: Mapping[str, object] = {}) -> str:
+        payload = chain.forge({"scope": "notes:read", **changes}).split(".")[1]
         members = {"alg": "ES256", "kid": chain.key.kid, "typ": TYP, **header}
         signed = f"{to_base64url(json.dumps(members).encode())}.{payload}"
         return f"{signed}.{to_base64url(chain.key.sign(signed.encode()))}"
@@ -209,7 +209,7 @@ def test_scope_is_never_wider_than_both(chain: Chain) -> None:
     answer = chain.present(both)
     assert answer.json["scope"] == "notes:read account:read"
     with chain.api.nothing_changes():
-        for scope, wanted in (
+        for scope, requested_scope in (
             ("notes:read", "account:read"),
             ("notes:read", "notes:read account:read"),
             ("notes:write", ""),
@@ -220,7 +220,7 @@ def test_scope_is_never_wider_than_both(chain: Chain) -> None:
             ("", "notes:read"),
         ):
             assertion = chain.forge({"scope": scope or None})
-            chain.present(assertion, scope=wanted).refused(400, "invalid_scope")
+            chain.present(assertion, scope=requested_scope).refused(400, "invalid_scope")
         tokens = chain.idp.tokens("agent", scope="openid notes:read")
         for scope in ("account:read", "notes:read admin"):
             chain.ask(tokens["id_token"], scope=scope).refused(400, "invalid_scope")
@@ -250,15 +250,15 @@ def test_token_is_for_an_api_that_the_assertion_names(chain: Chain) -> None:
     assert claims(tool.json["access_token"])["aud"] == TOOL.identifier
     assert "scope" not in tool.json
     with chain.api.nothing_changes():
-        for said, wanted in (
+        for resource, requested_resource in (
             (calendar, TOOL.identifier),
             (calendar, chain.api.api),
             (None, calendar),
             (files, ""),
             ("https://nowhere.example", ""),
         ):
-            assertion = chain.forge({"resource": said, "scope": "calendar:read notes:read"})
-            chain.present(assertion, resource=wanted).refused(400, "invalid_target")
+            assertion = chain.forge({"resource": resource, "scope": "calendar:read notes:read"})
+            chain.present(assertion, resource=requested_resource).refused(400, "invalid_target")
         # A name of one API says nothing at another.
         wrong = chain.forge({"resource": calendar, "scope": "notes:read"})
         chain.present(wrong).refused(400, "invalid_scope")
@@ -271,7 +271,7 @@ def test_exchange_for_assertion_refuses_other_tokens(chain: Chain) -> None:
     shared = chain.idp.tokens("hmac", scope="openid")["id_token"]
     refresh, access = f"{TYPES}refresh_token", f"{TYPES}access_token"
     with chain.idp.nothing_changes():
-        for token, said, code in (
+        for token, parameters, code in (
             (others["id_token"], {}, "invalid_grant"),
             (mine["access_token"], {}, "invalid_grant"),
             (mine["access_token"], {"subject_token_type": access}, "invalid_request"),
@@ -286,7 +286,7 @@ def test_exchange_for_assertion_refuses_other_tokens(chain: Chain) -> None:
             (mine["id_token"], {"actor_token": "x"}, "invalid_request"),
             (mine["id_token"], {"requested_token_type": ID_TOKEN}, "invalid_request"),
         ):
-            chain.ask(token, **said).refused(400, code)
+            chain.ask(token, **parameters).refused(400, code)
         # The client could have made this one itself, about anybody.
         chain.ask(shared, "hmac").refused(400, "invalid_grant")
         chain.ask(mine["id_token"], "web1").refused(400, "unauthorized_client")
@@ -351,13 +351,13 @@ def test_second_factor_is_not_passed_by(chain: Chain) -> None:
 
 
 def test_unknown_keys_do_not_flood_their_issuer(chain: Chain) -> None:
-    asked = len(chain.rogue.asked)
+    request_count = len(chain.rogue.asked)
     for number in range(20):
         header = {"alg": "ES256", "typ": TYP, "kid": f"key{number}"}
         wrong = raw_jwt(header, claims(chain.forge()), b"x" * 64)
         chain.present(wrong).refused(400, "invalid_grant")
     # Newer keys at most every 10 seconds of the test's time; the metadata may be due as well.
-    assert len(chain.rogue.asked) - asked <= 8
+    assert len(chain.rogue.asked) - request_count <= 8
 
 
 def test_feature_is_off_by_default(world: LiveServers) -> None:
@@ -365,13 +365,13 @@ def test_feature_is_off_by_default(world: LiveServers) -> None:
     assert not [name for name in metadata if "chaining" in name or "profiles" in name]
     kinds = (*CODE_GRANT, EXCHANGE, JWT_BEARER)
     world.client("both", grant_types=kinds, openid=idp_openid("https://a.example both"))
-    said = {
+    parameters = {
         "subject_token": "x.y.z",
         "subject_token_type": ID_TOKEN,
         "audience": "https://a.example",
     }
     with world.nothing_changes():
-        answer = world.token("both", grant_type=EXCHANGE, requested_token_type=ID_JAG, **said)
+        answer = world.token("both", grant_type=EXCHANGE, requested_token_type=ID_JAG, **parameters)
         answer.refused(400, "invalid_request")
         forged = jwt.sign({"iss": world.auth, "aud": world.auth}, world.key, typ=TYP)
         answer = world.token("both", grant_type=JWT_BEARER, assertion=forged)

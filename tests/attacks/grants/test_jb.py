@@ -43,7 +43,7 @@ def jb(
 
 
 def _assertion(
-    world: LiveServers, said: Mapping[str, object] = {}, key: SigningKey | None = None
+    world: LiveServers, changes: Mapping[str, object] = {}, key: SigningKey | None = None
 ) -> str:
     now = world.servers.clock.now()
     claims: dict[str, object] = {
@@ -52,24 +52,26 @@ def _assertion(
         "aud": world.auth,
         "jti": world.servers.runtime.random(16).hex(),
         "exp": now + 60,
-        **said,
+        **changes,
     }
     kept = {name: value for name, value in claims.items() if value is not None}
     return jwt.sign(kept, key or world.key, typ="JWT")
 
 
-def _present(world: LiveServers, assertion: str, **said: str) -> Answer:
-    return world.post("/oauth/token", {"grant_type": JWT_BEARER, "assertion": assertion, **said})
+def _present(world: LiveServers, assertion: str, **parameters: str) -> Answer:
+    return world.post(
+        "/oauth/token", {"grant_type": JWT_BEARER, "assertion": assertion, **parameters}
+    )
 
 
 def test_jb_an_assertion_gives_a_token_once_in_64(jb: LiveServers) -> None:
     assertion = _assertion(jb)
     with ThreadPoolExecutor(64) as crowd:
-        asked = [crowd.submit(_present, jb, assertion) for _ in range(64)]
-        answers = [each.result() for each in asked]
-    won = [each for each in answers if each.status == 200]
+        futures = [crowd.submit(_present, jb, assertion) for _ in range(64)]
+        answers = [future.result() for future in futures]
+    won = [answer for answer in answers if answer.status == 200]
     assert len(won) == 1
-    assert {each.json["error"] for each in answers if each.status != 200} == {"invalid_grant"}
+    assert {answer.json["error"] for answer in answers if answer.status != 200} == {"invalid_grant"}
     assert won[0].json["scope"] == "client:read client:write"
     assert not {"uid", "info", "refresh_token"} & won[0].json.keys()
     _present(jb, _assertion(jb), client_id="robot").ok()

@@ -46,8 +46,8 @@ def apis(
 def _waiting(apis: Apis) -> dict[str, str]:
     """Return a device code for the calendar that alice has allowed, and that nobody polled."""
     world = apis.world
-    asked = {"client_id": "tv1", "scope": "calendar:read", "resource": CALENDAR.identifier}
-    answer = world.post("/oauth/device-authorization", asked)
+    form = {"client_id": "tv1", "scope": "calendar:read", "resource": CALENDAR.identifier}
+    answer = world.post("/oauth/device-authorization", form)
     answer.ok()
     person = UserAgent(world.auth)
     page = person.sign_in(person.open(f"{world.auth}/device"), "alice", PASSWORD)
@@ -56,8 +56,8 @@ def _waiting(apis: Apis) -> dict[str, str]:
         page, "allow", boxes=("yes", f"{apis.ids[CALENDAR.identifier]}#calendar:read")
     )
     assert "Device connected" in shown.text, shown.text
-    found: dict[str, str] = answer.json
-    return found
+    response: dict[str, str] = answer.json
+    return response
 
 
 def _poll(apis: Apis, begun: dict[str, str]) -> Answer:
@@ -68,8 +68,8 @@ def _poll(apis: Apis, begun: dict[str, str]) -> Answer:
 
 def _by_password(apis: Apis) -> Answer:
     who = {"username": "alice", "password": PASSWORD}
-    asked = {"scope": "calendar:read", "resource": CALENDAR.identifier}
-    return apis.world.token("own1", grant_type="password", **who, **asked)
+    parameters = {"scope": "calendar:read", "resource": CALENDAR.identifier}
+    return apis.world.token("own1", grant_type="password", **who, **parameters)
 
 
 @contextmanager

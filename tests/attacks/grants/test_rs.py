@@ -33,20 +33,20 @@ def _refused(answer: Answer, code: str) -> None:
 
 
 def test_rs_01_token_has_audience_lifetime_and_scope_of_its_api(apis: Apis) -> None:
-    told = apis.tokens((CALENDAR.identifier,), "calendar:read")
-    said = claims(told["access_token"])
-    assert said["aud"] == CALENDAR.identifier
-    assert said["scope"] == told["scope"] == "calendar:read"
-    assert str(told["expires_in"]) == "600"
-    assert not apis.inspect(told["access_token"], FILES.identifier)["active"]
-    assert apis.inspect(told["access_token"], CALENDAR.identifier)["scope"] == "calendar:read"
-    refused = apis.world.call(told["access_token"])
+    tokens = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    token_claims = claims(tokens["access_token"])
+    assert token_claims["aud"] == CALENDAR.identifier
+    assert token_claims["scope"] == tokens["scope"] == "calendar:read"
+    assert str(tokens["expires_in"]) == "600"
+    assert not apis.inspect(tokens["access_token"], FILES.identifier)["active"]
+    assert apis.inspect(tokens["access_token"], CALENDAR.identifier)["scope"] == "calendar:read"
+    refused = apis.world.call(tokens["access_token"])
     assert refused.status == 401
 
 
 def test_rs_02_reference_token_is_unknown_to_other_apis(apis: Apis) -> None:
-    told = apis.tokens((f"{FILES.identifier}/",), "files:read")
-    token = told["access_token"]
+    tokens = apis.tokens((f"{FILES.identifier}/",), "files:read")
+    token = tokens["access_token"]
     assert "." not in token
     assert apis.inspect(token, FILES.identifier)["aud"] == FILES.identifier
     assert apis.inspect(token, CALENDAR.identifier) == {"active": False}
@@ -82,8 +82,8 @@ def test_rs_03_other_spellings_are_invalid_target(apis: Apis, resource: str) -> 
 
 def test_rs_03_a_request_names_ten_apis_at_most(apis: Apis) -> None:
     several = tuple(f"https://z{number}.example" for number in range(MOST + 1))
-    for each in several:
-        apis.declare(ApiMetadata(each, each.removeprefix("https://")))
+    for identifier in several:
+        apis.declare(ApiMetadata(identifier, identifier.removeprefix("https://")))
     assert apis.ask(several, "") == "invalid_target"
     assert apis.world.exchange(apis.ask(several[1:], "")).status == 200
     again = (CALENDAR.identifier,) * (MOST + 1)
@@ -91,7 +91,7 @@ def test_rs_03_a_request_names_ten_apis_at_most(apis: Apis) -> None:
     apis.client("tv1", (DEVICE_CODE,), ())
     form = {"client_id": "tv1", "client_secret": secret_of("tv1")}
     for named, error in ((several, "invalid_target"), (again, None)):
-        body = urlencode([*form.items(), *(("resource", each) for each in named)])
+        body = urlencode([*form.items(), *(("resource", resource) for resource in named)])
         headers = {"content-type": "application/x-www-form-urlencoded"}
         answer = apis.world.post("/oauth/device-authorization", body, headers=headers)
         assert answer.json.get("error") == error
@@ -115,26 +115,26 @@ def test_rs_03_audience_is_ignored_unless_the_setting_is_on(apis: Apis) -> None:
         ((CALENDAR.identifier,), "calendar:read", CALENDAR.identifier),
     ):
         code = apis.ask(resources, scope, audience=FILES.identifier)
-        told = apis.world.exchange(code, audience=FILES.identifier).json
-        assert claims(told["access_token"])["aud"] == aud
+        tokens = apis.world.exchange(code, audience=FILES.identifier).json
+        assert claims(tokens["access_token"])["aud"] == aud
 
 
 def test_rs_05_client_outside_the_list_is_refused_everywhere(apis: Apis) -> None:
     assert apis.ask((FILES.identifier,), "files:read", client_id="web2") == "invalid_target"
-    told = apis.tokens((FILES.identifier,), "files:read")
+    tokens = apis.tokens((FILES.identifier,), "files:read")
     apis.change(FILES.identifier, clients=frozenset(("spa1",)))
     try:
-        _refused(apis.world.refresh(told["refresh_token"]), "invalid_target")
+        _refused(apis.world.refresh(tokens["refresh_token"]), "invalid_target")
     finally:
         apis.change(FILES.identifier, clients=FILES.clients)
-    apis.world.refresh(told["refresh_token"]).ok()
+    apis.world.refresh(tokens["refresh_token"]).ok()
 
 
 def test_rs_06_refresh_selects_one_of_the_granted_apis(apis: Apis) -> None:
     both = (CALENDAR.identifier, FILES.identifier)
-    told = apis.tokens(both, "calendar:read files:read", resource=FILES.identifier)
-    assert told["scope"] == "files:read"
-    refresh = told["refresh_token"]
+    tokens = apis.tokens(both, "calendar:read files:read", resource=FILES.identifier)
+    assert tokens["scope"] == "files:read"
+    refresh = tokens["refresh_token"]
     other = apis.world.refresh(refresh, resource=CALENDAR.identifier)
     other.ok()
     assert claims(other.json["access_token"])["aud"] == CALENDAR.identifier
@@ -148,7 +148,7 @@ def test_rs_06_refresh_selects_one_of_the_granted_apis(apis: Apis) -> None:
             ("refresh_token", refresh),
             ("client_id", "web1"),
             ("client_secret", secret_of("web1")),
-            *(("resource", each) for each in both),
+            *(("resource", resource) for resource in both),
         ]
     )
     form = {"content-type": "application/x-www-form-urlencoded"}
@@ -229,11 +229,11 @@ def test_rs_signature_of_the_apis_choice_is_read_and_revoked(apis: Apis) -> None
 def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(apis: Apis) -> None:
     apis.world.client("oidc1", scopes=("openid", "profile", "notes:read"))
     code = apis.ask((CALENDAR.identifier,), "openid profile calendar:read", client_id="oidc1")
-    told = apis.world.exchange(code, "oidc1")
-    told.ok()
-    assert claims(told.json["id_token"])["aud"] == "oidc1"
+    answer = apis.world.exchange(code, "oidc1")
+    answer.ok()
+    assert claims(answer.json["id_token"])["aud"] == "oidc1"
     userinfo = apis.world.post(
-        "/oauth/userinfo", headers={"authorization": f"Bearer {told.json['access_token']}"}
+        "/oauth/userinfo", headers={"authorization": f"Bearer {answer.json['access_token']}"}
     )
     assert userinfo.status == 401
 
@@ -269,11 +269,11 @@ def test_rs_11_disabling_ends_everything_and_enabling_brings_nothing_back(apis: 
 def test_rs_12_scope_names_belong_to_one_api_unless_both_share(apis: Apis) -> None:
     registrar, now = apis.registrar, apis.world.servers.clock.now()
 
-    def faults(**said: object) -> list[str]:
-        wanted = replace(CALENDAR, **{"identifier": "https://third.example/x", **said})  # type: ignore[arg-type]
+    def faults(**changes: object) -> list[str]:
+        metadata = replace(CALENDAR, **{"identifier": "https://third.example/x", **changes})  # type: ignore[arg-type]
 
         def work(tx: Transaction) -> object:
-            made = registrar.register(tx, wanted, now, api_id="api_third")
+            made = registrar.register(tx, metadata, now, api_id="api_third")
             if not isinstance(made, tuple):
                 raise AssertionError(made)
             return made
@@ -300,7 +300,9 @@ def test_rs_13_feed_of_an_api_has_its_own_revocations_only(apis: Apis) -> None:
             f"{apis.world.auth}/oauth/revocations", auth=(client_id, secret), timeout=CEILING
         )
         assert answer.status_code == 200, answer.text
-        return {(each["kind"], each["id"]) for each in answer.json()["revocations"]}
+        return {
+            (revocation["kind"], revocation["id"]) for revocation in answer.json()["revocations"]
+        }
 
     def of(metadata: ApiMetadata) -> set[tuple[str, str]]:
         api_id = apis.ids[metadata.identifier]
@@ -311,11 +313,11 @@ def test_rs_13_feed_of_an_api_has_its_own_revocations_only(apis: Apis) -> None:
     both = apis.tokens((CALENDAR.identifier, FILES.identifier), "calendar:read files:read")
     default = apis.tokens((), "notes:read")
     token = str(claims(calendar["access_token"])["jti"])
-    families = [each["refresh_token"].partition(".")[2] for each in (files, both, default)]
+    families = [tokens["refresh_token"].partition(".")[2] for tokens in (files, both, default)]
     apis.world.token(path="/oauth/revoke", token=calendar["access_token"])
-    for each in (files, both, default):
-        apis.world.token(path="/oauth/revoke", token=each["refresh_token"])
-    first, second, third = (("grant", each) for each in families)
+    for tokens in (files, both, default):
+        apis.world.token(path="/oauth/revoke", token=tokens["refresh_token"])
+    first, second, third = (("grant", family) for family in families)
     assert {("token", token), second} <= of(CALENDAR)
     assert not of(CALENDAR) & {first, third}
     assert {first, second} <= of(FILES)

@@ -22,7 +22,7 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
         algorithms=algorithms,
         settings=Settings(tokens=TokenSettings(audience_parameter=True)),
     ) as world:
-        found = Apis(world)
+        all_apis = Apis(world)
         world.client("tv1", scopes=("openid",), grant_types=(DEVICE_CODE, *CODE_GRANT))
         world.client(
             "swap1",
@@ -31,7 +31,7 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
             scopes=(),
             exchanges_tokens_of=("web1",),
         )
-        yield found
+        yield all_apis
 
 
 def _audience(answer: dict[str, str]) -> object:
@@ -40,12 +40,12 @@ def _audience(answer: dict[str, str]) -> object:
 
 def test_audience_names_the_api_at_authorize_token_and_refresh(apis: Apis) -> None:
     code = apis.ask((), "calendar:read", audience=CALENDAR.identifier)
-    told = apis.world.exchange(code, audience=CALENDAR.identifier).json
-    assert _audience(told) == CALENDAR.identifier
-    for said in ({"audience": f"{TOOL.identifier}"}, {"audience": apis.world.api}):
-        answer = apis.world.refresh(told["refresh_token"], **said)
+    tokens = apis.world.exchange(code, audience=CALENDAR.identifier).json
+    assert _audience(tokens) == CALENDAR.identifier
+    for parameters in ({"audience": f"{TOOL.identifier}"}, {"audience": apis.world.api}):
+        answer = apis.world.refresh(tokens["refresh_token"], **parameters)
         answer.refused(400, "invalid_target")
-    again = apis.world.refresh(told["refresh_token"], audience=CALENDAR.identifier)
+    again = apis.world.refresh(tokens["refresh_token"], audience=CALENDAR.identifier)
     assert _audience(again.json) == CALENDAR.identifier
     own = apis.world.token(
         "bot1", grant_type="client_credentials", audience=CALENDAR.identifier, scope="calendar:sync"
@@ -76,7 +76,7 @@ def test_both_parameters_must_name_one_api(apis: Apis) -> None:
 
 
 def test_request_object_cannot_say_another_audience_than_resource(apis: Apis) -> None:
-    def ask(resource: str, **said: str) -> str:
+    def ask(resource: str, **members: str) -> str:
         inside = {
             "iss": "pk1",
             "aud": apis.world.auth,
@@ -84,7 +84,7 @@ def test_request_object_cannot_say_another_audience_than_resource(apis: Apis) ->
             "client_id": "pk1",
             "response_type": "code",
             "redirect_uri": CALLBACK,
-            **said,
+            **members,
         }
         request = sign(inside, apis.world.key, typ="")
         return apis.ask((resource,), "calendar:read", client_id="pk1", request=request)
@@ -95,9 +95,9 @@ def test_request_object_cannot_say_another_audience_than_resource(apis: Apis) ->
 
 
 def test_device_and_its_polls_name_the_api_by_audience(apis: Apis) -> None:
-    world, told = apis.world, {"scope": "calendar:read"}
+    world, form = apis.world, {"scope": "calendar:read"}
     begun = world.token(
-        "tv1", path="/oauth/device-authorization", audience=CALENDAR.identifier, **told
+        "tv1", path="/oauth/device-authorization", audience=CALENDAR.identifier, **form
     )
     begun.ok()
     poll = {"grant_type": DEVICE_CODE, "device_code": begun.json["device_code"]}
@@ -108,11 +108,11 @@ def test_device_and_its_polls_name_the_api_by_audience(apis: Apis) -> None:
 
 def test_exchange_with_two_different_apis_is_invalid_target(apis: Apis) -> None:
     token = apis.tokens((CALENDAR.identifier,), "calendar:read")["access_token"]
-    said = {"subject_token": token, "subject_token_type": ACCESS_TOKEN}
+    subject = {"subject_token": token, "subject_token_type": ACCESS_TOKEN}
 
     def exchange(audience: str) -> Answer:
         target = {"resource": CALENDAR.identifier, "audience": audience}
-        return apis.world.token("swap1", grant_type=EXCHANGE, **said, **target)
+        return apis.world.token("swap1", grant_type=EXCHANGE, **subject, **target)
 
     exchange(CALENDAR.identifier).ok()
     exchange(TOOL.identifier).refused(400, "invalid_target")

@@ -49,7 +49,7 @@ def _client(
 
 def _decide_only(person: UserAgent, page: Page, *boxes: str) -> str:
     """Allow these boxes, and return the redirect without following it."""
-    pressed = next(each for each in page.buttons if each.id == "allow")
+    pressed = next(button for button in page.buttons if button.id == "allow")
     form = page.forms[pressed.form]
     chosen = [(name, value) for name, value, _ in form.boxes if value in boxes]
     answer = requests.post(
@@ -69,8 +69,8 @@ def test_consent_to_identity_covers_no_api(apis: Apis, api: ApiMetadata) -> None
     identifier, name = api.identifier, api.name
     client_id = f"who-{name}"
     person = _client(apis, client_id, "openid", grant_types=("authorization_code", "implicit"))
-    asked = {"scope": "openid", "resource": identifier}
-    silent = {**asked, "prompt": "none"}
+    parameters = {"scope": "openid", "resource": identifier}
+    silent = {**parameters, "prompt": "none"}
     world = apis.world
     assert world.ask(person, client_id, **silent).redirect_parameters["error"] == "consent_required"
     front = {"response_type": "id_token token", "nonce": name}
@@ -79,7 +79,7 @@ def test_consent_to_identity_covers_no_api(apis: Apis, api: ApiMetadata) -> None
         == "consent_required"
     )
 
-    page = world.ask(person, client_id, **asked)
+    page = world.ask(person, client_id, **parameters)
     assert f"At {name} : {ASKS}" in page.text
     for _ in range(2):
         refused = world.exchange(person.allow(page, only=()).redirect_parameters["code"], client_id)
@@ -90,12 +90,12 @@ def test_consent_to_identity_covers_no_api(apis: Apis, api: ApiMetadata) -> None
             world.ask(person, client_id, **silent).redirect_parameters["error"]
             == "consent_required"
         )
-        page = world.ask(person, client_id, **asked)
+        page = world.ask(person, client_id, **parameters)
     code = person.allow(page, only=()).redirect_parameters["code"]
     assert world.exchange(code, client_id, resource=identifier).json["error"] == "invalid_target"
 
-    told = person.allow(world.ask(person, client_id, **asked)).redirect_parameters
-    token = world.exchange(told["code"], client_id).json["access_token"]
+    response = person.allow(world.ask(person, client_id, **parameters)).redirect_parameters
+    token = world.exchange(response["code"], client_id).json["access_token"]
     assert (claims(token)["aud"], claims(token)["scope"]) == (identifier, "openid")
     assert apis.inspect(token, identifier)["active"]
     again = world.ask(person, client_id, **silent).redirect_parameters["code"]
@@ -111,15 +111,15 @@ def test_api_without_scopes_gives_token_without_scope(apis: Apis) -> None:
     person = _client(apis, "bare1", grant_types=("authorization_code", "refresh_token"))
     page = apis.world.ask(person, "bare1", scope="", resource=TOOL.identifier)
     assert ASKS in page.text
-    told = apis.world.exchange(person.allow(page).redirect_parameters["code"], "bare1")
-    told.ok()
+    answer = apis.world.exchange(person.allow(page).redirect_parameters["code"], "bare1")
+    answer.ok()
     for _ in range(2):
-        assert "scope" not in told.json
-        token = told.json["access_token"]
+        assert "scope" not in answer.json
+        token = answer.json["access_token"]
         assert (claims(token)["aud"], claims(token)["scope"]) == (TOOL.identifier, "")
         assert apis.inspect(token, TOOL.identifier)["active"]
-        told = apis.world.refresh(told.json["refresh_token"], "bare1")
-        told.ok()
+        answer = apis.world.refresh(answer.json["refresh_token"], "bare1")
+        answer.ok()
     assert f"At Tool : {ASKS}" in person.open(f"{apis.world.auth}/account/apps").text
 
 
@@ -131,7 +131,7 @@ def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
             ("client_id", "web1"),
             ("redirect_uri", CALLBACK),
             ("scope", "calendar:read"),
-            *(("resource", each.identifier) for each in (CALENDAR, TOOL, FILES)),
+            *(("resource", api.identifier) for api in (CALENDAR, TOOL, FILES)),
         ]
     )
     page = person.open(f"{apis.world.auth}/oauth/authorize?{query}")
@@ -139,29 +139,31 @@ def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
     assert f"At Tool : {ASKS}" in page.text
     assert f"At Files : {ASKS}" in page.text
     calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
-    told = person.allow(page, only=(f"{calendar}#calendar:read", f"{tool}#")).redirect_parameters
-    answer = apis.world.exchange(told["code"], resource=TOOL.identifier)
+    response = person.allow(
+        page, only=(f"{calendar}#calendar:read", f"{tool}#")
+    ).redirect_parameters
+    answer = apis.world.exchange(response["code"], resource=TOOL.identifier)
     answer.ok()
     assert claims(answer.json["access_token"])["aud"] == TOOL.identifier
     refresh = answer.json["refresh_token"]
     apis.world.refresh(refresh, resource=CALENDAR.identifier).ok()
-    for each in (FILES.identifier, apis.world.api):
-        assert apis.world.refresh(refresh, resource=each).json["error"] == "invalid_target"
+    for resource in (FILES.identifier, apis.world.api):
+        assert apis.world.refresh(refresh, resource=resource).json["error"] == "invalid_target"
 
 
 def test_consent_to_a_scope_covers_its_api_until_the_api_is_refused(apis: Apis) -> None:
     person = _client(apis, "cov1", "openid")
-    asked = {"scope": "openid calendar:read", "resource": CALENDAR.identifier}
-    assert "code" in person.allow(apis.world.ask(person, "cov1", **asked)).redirect_parameters
+    parameters = {"scope": "openid calendar:read", "resource": CALENDAR.identifier}
+    assert "code" in person.allow(apis.world.ask(person, "cov1", **parameters)).redirect_parameters
     silent = {"scope": "openid", "resource": CALENDAR.identifier, "prompt": "none"}
     code = apis.world.ask(person, "cov1", **silent).redirect_parameters["code"]
     token = apis.world.exchange(code, "cov1").json["access_token"]
     assert (claims(token)["aud"], claims(token)["scope"]) == (CALENDAR.identifier, "openid")
     page = apis.world.ask(person, "cov1", **{**silent, "prompt": "consent"})
     assert "code" in person.allow(page, only=()).redirect_parameters
-    for each in (silent, {**asked, "prompt": "none"}):
+    for request in (silent, {**parameters, "prompt": "none"}):
         assert (
-            apis.world.ask(person, "cov1", **each).redirect_parameters["error"]
+            apis.world.ask(person, "cov1", **request).redirect_parameters["error"]
             == "consent_required"
         )
 
@@ -175,7 +177,7 @@ def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: A
             ("client_id", "shift1"),
             ("redirect_uri", CALLBACK),
             ("scope", "openid shared calendar:read files:read"),
-            *(("resource", each.identifier) for each in (CALENDAR, FILES)),
+            *(("resource", api.identifier) for api in (CALENDAR, FILES)),
         ]
     )
     page = person.open(f"{apis.world.auth}/oauth/authorize?{query}")
@@ -188,8 +190,8 @@ def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: A
         page = person.open(location)
         assert not page.location, page.location
         assert "see your files" in page.text
-        told = person.allow(page, only=chosen).redirect_parameters
-        answer = apis.world.exchange(told["code"], "shift1", resource=FILES.identifier)
+        response = person.allow(page, only=chosen).redirect_parameters
+        answer = apis.world.exchange(response["code"], "shift1", resource=FILES.identifier)
         assert answer.json["scope"] == "openid files:read"
     finally:
         apis.change(FILES.identifier, clients=FILES.clients)
@@ -218,10 +220,10 @@ def test_scope_required_after_the_page_was_shown_is_shown_first(apis: Apis) -> N
 def test_stored_grants_keep_the_apis_that_they_had(apis: Apis) -> None:
     person = _client(apis, "old2", "openid", "email")
     query = urlencode({"client_id": "old2", "scope": "openid calendar:read"})
-    both = urlencode([("resource", each.identifier) for each in (CALENDAR, TOOL)])
+    both = urlencode([("resource", api.identifier) for api in (CALENDAR, TOOL)])
     at = f"{apis.world.auth}/oauth/authorize?response_type=code&redirect_uri={CALLBACK}&{query}"
-    told = person.allow(person.open(f"{at}&{both}")).redirect_parameters
-    refresh = apis.world.exchange(told["code"], "old2").json["refresh_token"]
+    response = person.allow(person.open(f"{at}&{both}")).redirect_parameters
+    refresh = apis.world.exchange(response["code"], "old2").json["refresh_token"]
     grant_id = refresh.partition(".")[2]
     calendar = apis.ids[CALENDAR.identifier]
     tool = {"resource": TOOL.identifier}
@@ -252,7 +254,7 @@ def _begin(apis: Apis, *named: ApiMetadata, client_id: str, scope: str = "") -> 
         ("client_id", client_id),
         ("client_secret", secret_of(client_id)),
         *([("scope", scope)] if scope else []),
-        *(("resource", each.identifier) for each in named),
+        *(("resource", api.identifier) for api in named),
     ]
     headers = {"content-type": "application/x-www-form-urlencoded"}
     at = "/oauth/device-authorization"
@@ -260,9 +262,9 @@ def _begin(apis: Apis, *named: ApiMetadata, client_id: str, scope: str = "") -> 
 
 
 def _poll(apis: Apis, begun: dict[str, str], client_id: str, *resources: str) -> Answer:
-    said = {"grant_type": DEVICE_CODE, "device_code": begun["device_code"]}
-    form = [("client_id", client_id), ("client_secret", secret_of(client_id)), *said.items()]
-    form += [("resource", each) for each in resources]
+    parameters = {"grant_type": DEVICE_CODE, "device_code": begun["device_code"]}
+    form = [("client_id", client_id), ("client_secret", secret_of(client_id)), *parameters.items()]
+    form += [("resource", resource) for resource in resources]
     headers = {"content-type": "application/x-www-form-urlencoded"}
     return apis.world.post("/oauth/token", urlencode(form), headers=headers)
 
@@ -277,21 +279,21 @@ def test_device_gets_tokens_for_the_apis_that_its_user_allowed(apis: Apis) -> No
     for shown in (f"At Tool : {ASKS}", f"At Rsa : {ASKS}", "At Calendar : see your calendar"):
         assert shown in page.text
     unknown = (FILES.identifier, apis.world.api, "https://x.example", "x")
-    for each in unknown:
-        assert _poll(apis, begun, "dev1", each).json["error"] == "invalid_target"
+    for resource in unknown:
+        assert _poll(apis, begun, "dev1", resource).json["error"] == "invalid_target"
     twice = (CALENDAR.identifier, TOOL.identifier)
     assert _poll(apis, begun, "dev1", *twice).json["error"] == "invalid_target"
     calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
     chosen = ("yes", f"{calendar}#calendar:read", f"{tool}#")
     assert "Device connected" in person.submit(page, "allow", boxes=chosen).text
     assert _poll(apis, begun, "dev2", TOOL.identifier).json["error"] == "invalid_grant"
-    told = _poll(apis, begun, "dev1", TOOL.identifier)
-    assert claims(told.json["access_token"])["aud"] == TOOL.identifier
-    refresh = told.json["refresh_token"]
+    token_answer = _poll(apis, begun, "dev1", TOOL.identifier)
+    assert claims(token_answer.json["access_token"])["aud"] == TOOL.identifier
+    refresh = token_answer.json["refresh_token"]
     again = apis.world.refresh(refresh, "dev1", resource=CALENDAR.identifier)
     assert again.json["scope"] == "openid calendar:read"
-    for each in (SIGNS_RSA.identifier, *unknown):
-        answer = apis.world.refresh(refresh, "dev1", resource=each)
+    for resource in (SIGNS_RSA.identifier, *unknown):
+        answer = apis.world.refresh(refresh, "dev1", resource=resource)
         assert answer.json["error"] == "invalid_target"
     # What the device was allowed, the same app has in a browser.
     silent = {"scope": scope, "resource": CALENDAR.identifier, "prompt": "none"}

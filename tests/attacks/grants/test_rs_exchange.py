@@ -19,7 +19,7 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
     """app1 calls Calendar; its service calendar1 calls others, and tool1 is Tool's."""
     with live_servers(tmp_path_factory.mktemp("switch"), algorithms=tuple(Algorithm)[:2]) as world:
-        found = Apis(world)
+        all_apis = Apis(world)
         own = (EXCHANGE, "client_credentials")
         world.client("app1", scopes=("openid", "email", "notes:read"), grant_types=CODE_GRANT)
         world.client(
@@ -38,11 +38,11 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
             exchanges_tokens_of=("app1", "calendar1"),
             exchanges_for=(CALENDAR.identifier, FILES.identifier, "https://x.example"),
         )
-        yield found
+        yield all_apis
 
 
 def _tokens(
-    apis: Apis, scope: str, *named: ApiMetadata | str, client_id: str = "app1", **said: str
+    apis: Apis, scope: str, *named: ApiMetadata | str, client_id: str = "app1", **parameters: str
 ) -> dict[str, str]:
     """What the app gets for these APIs, all of which alice allows."""
     query = [
@@ -50,20 +50,20 @@ def _tokens(
         ("client_id", client_id),
         ("redirect_uri", CALLBACK),
         ("scope", scope),
-        *(("resource", each if isinstance(each, str) else each.identifier) for each in named),
+        *(("resource", api if isinstance(api, str) else api.identifier) for api in named),
     ]
     person = UserAgent(apis.world.auth)
     page = person.open(f"{apis.world.auth}/oauth/authorize?{urlencode(query)}")
     page = person.sign_in(page, "alice", PASSWORD)
     code = (page if page.location else person.allow(page)).redirect_parameters["code"]
-    answer = apis.world.exchange(code, client_id, **said)
+    answer = apis.world.exchange(code, client_id, **parameters)
     answer.ok()
     return answer.json
 
 
-def _exchange(apis: Apis, token: str, client_id: str = "calendar1", **said: str) -> Answer:
-    asked = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **said}
-    return apis.world.token(client_id, grant_type=EXCHANGE, **asked)
+def _exchange(apis: Apis, token: str, client_id: str = "calendar1", **parameters: str) -> Answer:
+    form = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **parameters}
+    return apis.world.token(client_id, grant_type=EXCHANGE, **form)
 
 
 def test_service_of_one_api_calls_another_that_the_user_allowed(apis: Apis) -> None:
@@ -73,11 +73,11 @@ def test_service_of_one_api_calls_another_that_the_user_allowed(apis: Apis) -> N
     actor = {"actor_token": own, "actor_token_type": ACCESS_TOKEN}
     answer = _exchange(apis, token, resource=SIGNS_RSA.identifier, **actor)
     answer.ok()
-    said = claims(answer.json["access_token"])
-    assert (said["aud"], said["scope"]) == (SIGNS_RSA.identifier, "rsa:read")
-    assert (said["client_id"], said["sub"]) == ("calendar1", before["sub"])
-    assert said["act"] == {"sub": "calendar1"}
-    assert int(str(said["exp"])) <= int(str(before["exp"]))
+    token_claims = claims(answer.json["access_token"])
+    assert (token_claims["aud"], token_claims["scope"]) == (SIGNS_RSA.identifier, "rsa:read")
+    assert (token_claims["client_id"], token_claims["sub"]) == ("calendar1", before["sub"])
+    assert token_claims["act"] == {"sub": "calendar1"}
+    assert int(str(token_claims["exp"])) <= int(str(before["exp"]))
     assert apis.inspect(answer.json["access_token"], SIGNS_RSA.identifier)["active"]
     assert apis.inspect(answer.json["access_token"], CALENDAR.identifier) == {"active": False}
     # By the name of RFC 8693; an API without scopes has none in its tokens.
@@ -85,8 +85,8 @@ def test_service_of_one_api_calls_another_that_the_user_allowed(apis: Apis) -> N
     assert "scope" not in other.json
     assert claims(other.json["access_token"])["aud"] == TOOL.identifier
     apis.world.token("app1", path="/oauth/revoke", token=first["refresh_token"]).ok()
-    for each in (answer, other):
-        assert not apis.world.introspect(each.json["access_token"], "calendar1")["active"]
+    for response in (answer, other):
+        assert not apis.world.introspect(response.json["access_token"], "calendar1")["active"]
 
 
 def test_exchange_requires_permission_of_user_client_and_api(apis: Apis) -> None:

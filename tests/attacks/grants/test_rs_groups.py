@@ -17,7 +17,7 @@ def apis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apis]:
 
 def test_rs_20_authorization_and_refresh_end_for_users_outside_the_groups(apis: Apis) -> None:
     code = apis.ask((CALENDAR.identifier,), "calendar:read")
-    told = apis.tokens(
+    tokens = apis.tokens(
         (CALENDAR.identifier, FILES.identifier),
         "calendar:read files:read",
         resource=CALENDAR.identifier,
@@ -33,7 +33,7 @@ def test_rs_20_authorization_and_refresh_end_for_users_outside_the_groups(apis: 
         }
     refused = apis.world.exchange(code)
     assert (refused.status, refused.json["error"]) == (400, "invalid_grant")
-    form = {"grant_type": "refresh_token", "refresh_token": told["refresh_token"]}
+    form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
     refused = apis.world.token("web1", **form, resource=CALENDAR.identifier)
     assert (refused.status, refused.json["error"]) == (400, "invalid_grant")
     assert apis.world.token("web1", **form, resource=FILES.identifier).status == 200

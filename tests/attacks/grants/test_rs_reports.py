@@ -49,8 +49,8 @@ def test_an_api_reports_uses_of_its_own_tokens_only(apis: Apis) -> None:
     calendar, files = apis.ids[CALENDAR.identifier], apis.ids[FILES.identifier]
     tool, now = apis.ids[TOOL.identifier], apis.world.servers.clock.now()
     both = (CALENDAR.identifier, FILES.identifier)
-    told = apis.tokens(both, "calendar:read shared", resource=FILES.identifier)
-    grant = _grant(apis, told["access_token"])
+    tokens = apis.tokens(both, "calendar:read shared", resource=FILES.identifier)
+    grant = _grant(apis, tokens["access_token"])
     names = ("calendar:read", "files:read", "notes:read", "shared", "", "calendar:sync")
     every: list[dict[str, object]] = [
         {"grant_id": grant, "scope": name, "at": now}
@@ -77,8 +77,8 @@ def _at(api_id: str, *names: str) -> tuple[str, ...]:
 
 def test_users_see_uses_under_the_name_of_the_api(apis: Apis) -> None:
     named = (CALENDAR.identifier, TOOL.identifier)
-    told = apis.tokens(named, "calendar:read", resource=TOOL.identifier)
-    grant, now = _grant(apis, told["access_token"]), apis.world.servers.clock.now()
+    tokens = apis.tokens(named, "calendar:read", resource=TOOL.identifier)
+    grant, now = _grant(apis, tokens["access_token"]), apis.world.servers.clock.now()
     calendar, tool = apis.ids[CALENDAR.identifier], apis.ids[TOOL.identifier]
     use: dict[str, object] = {"grant_id": grant, "at": now}
     assert _report(apis, tool, [use], "") == 204
@@ -94,18 +94,22 @@ def test_users_see_uses_under_the_name_of_the_api(apis: Apis) -> None:
     def exported(tx: Transaction) -> dict[str, Any]:
         user = tx.users.find_by_username("alice")
         assert user is not None
-        said = json.loads(export(tx, user, ExportOrigin("x", "x", "x"), now))
-        return next(each for each in said["grants"] if TOOL.identifier in each["last_used_at_apis"])
+        document = json.loads(export(tx, user, ExportOrigin("x", "x", "x"), now))
+        return next(
+            candidate
+            for candidate in document["grants"]
+            if TOOL.identifier in candidate["last_used_at_apis"]
+        )
 
-    said = apis.world.servers.write(exported)
-    assert said["last_used"] == {}
-    assert set(said["last_used_at_apis"]) >= {CALENDAR.identifier, TOOL.identifier}
+    exported_grant = apis.world.servers.write(exported)
+    assert exported_grant["last_used"] == {}
+    assert set(exported_grant["last_used_at_apis"]) >= {CALENDAR.identifier, TOOL.identifier}
 
 
 def test_api_that_was_disabled_reports_nothing_of_before(apis: Apis) -> None:
     named = (CALENDAR.identifier, TOOL.identifier)
-    told = apis.tokens(named, "calendar:read", resource=CALENDAR.identifier)
-    grant, now = _grant(apis, told["access_token"]), apis.world.servers.clock.now()
+    tokens = apis.tokens(named, "calendar:read", resource=CALENDAR.identifier)
+    grant, now = _grant(apis, tokens["access_token"]), apis.world.servers.clock.now()
     tool = apis.ids[TOOL.identifier]
     use: list[dict[str, object]] = [{"grant_id": grant, "at": now}]
     apis.switch(TOOL.identifier, on=False)
@@ -116,8 +120,8 @@ def test_api_that_was_disabled_reports_nothing_of_before(apis: Apis) -> None:
 
 
 def test_token_events_and_usage_name_the_api(apis: Apis) -> None:
-    told = apis.tokens((CALENDAR.identifier,), "calendar:read")
-    apis.world.refresh(told["refresh_token"]).ok()
+    tokens = apis.tokens((CALENDAR.identifier,), "calendar:read")
+    apis.world.refresh(tokens["refresh_token"]).ok()
     apis.world.token("bot1", grant_type="client_credentials", scope="calendar:sync").refused(
         400, "invalid_scope"
     )
@@ -126,11 +130,11 @@ def test_token_events_and_usage_name_the_api(apis: Apis) -> None:
     )
     apis.world.token("bot1", path="/oauth/revoke", token=own.json["access_token"]).ok()
 
-    def said(tx: Transaction) -> set[tuple[str, str]]:
+    def events(tx: Transaction) -> set[tuple[str, str]]:
         rows = tx.db.rows("SELECT name, data FROM events")
         return {(name, json.loads(data).get("audience", "")) for name, data in rows}
 
-    assert apis.world.servers.write(said) >= {
+    assert apis.world.servers.write(events) >= {
         (name, CALENDAR.identifier)
         for name in (
             "code.redeemed",

@@ -35,9 +35,11 @@ def gateways(world: LiveServers) -> None:
         )
 
 
-def _exchange(world: LiveServers, token: str, client_id: str = "gate1", **said: str) -> Answer:
-    asked = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **said}
-    return world.token(client_id, grant_type=EXCHANGE, **asked)
+def _exchange(
+    world: LiveServers, token: str, client_id: str = "gate1", **parameters: str
+) -> Answer:
+    form = {"subject_token": token, "subject_token_type": ACCESS_TOKEN, **parameters}
+    return world.token(client_id, grant_type=EXCHANGE, **form)
 
 
 def _acts(world: LiveServers, token: str, client_id: str, actor: str = "") -> Answer:
@@ -55,20 +57,20 @@ def test_tx_an_exchanged_token_says_who_and_works(world: LiveServers) -> None:
     first = world.tokens(scope="notes:read notes:write")
     answer = _exchange(world, first["access_token"])
     answer.ok()
-    said = answer.json
-    assert said["issued_token_type"] == ACCESS_TOKEN
-    assert said["scope"] == "notes:read"
-    assert "refresh_token" not in said
-    claims, before = _claims(said["access_token"]), _claims(first["access_token"])
+    body = answer.json
+    assert body["issued_token_type"] == ACCESS_TOKEN
+    assert body["scope"] == "notes:read"
+    assert "refresh_token" not in body
+    claims, before = _claims(body["access_token"]), _claims(first["access_token"])
     assert claims["client_id"] == "gate1"
     assert "act" not in claims
     assert {name: claims[name] for name in ("sub", "grant_id", "aud")} == {
         name: before[name] for name in ("sub", "grant_id", "aud")
     }
     assert int(str(claims["exp"])) <= int(str(before["exp"]))
-    world.call(said["access_token"]).ok()
-    assert world.introspect(said["access_token"], "gate1")["active"] is True
-    assert world.introspect(said["access_token"], "web1")["active"] is False
+    world.call(body["access_token"]).ok()
+    assert world.introspect(body["access_token"], "gate1")["active"] is True
+    assert world.introspect(body["access_token"], "web1")["active"] is False
 
 
 def test_tx_delegation_names_the_actors_up_to_five(world: LiveServers) -> None:

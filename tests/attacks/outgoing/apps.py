@@ -52,29 +52,29 @@ class Apps:
 
     def app(self, client_id: str, secret: str = "", /, **openid: object) -> None:
         """An app registered by the rules, with keys by value unless it says where they are."""
-        said = replace(OpenIdRegistration.NOTHING, **openid)  # type: ignore[arg-type]
-        by_value = not said.jwks_uri and not secret
+        registration = replace(OpenIdRegistration.NOTHING, **openid)  # type: ignore[arg-type]
+        by_value = not registration.jwks_uri and not secret
         metadata = ClientMetadata(
             name=client_id,
             redirect_uris=(CALLBACK,),
             grant_types=_GRANTS,
             scopes=("read",),
             key_set=jwks(self.key).decode() if by_value else "",
-            openid=said,
+            openid=registration,
         )
         self.servers.register_client(metadata, client_id, secret or None)
 
     def plant(self, client_id: str, **openid: object) -> None:
         """Change what is stored of an app, whatever the rules would say."""
-        said = replace(OpenIdRegistration.NOTHING, **openid)  # type: ignore[arg-type]
+        registration = replace(OpenIdRegistration.NOTHING, **openid)  # type: ignore[arg-type]
 
         def work(tx: Transaction) -> bool:
             there = tx.clients.find(client_id)
-            return there is not None and tx.clients.change(replace(there, openid=said))
+            return there is not None and tx.clients.change(replace(there, openid=registration))
 
         assert self.servers.write(work)
 
-    def claims(self, client_id: str, /, **said: object) -> dict[str, object]:
+    def claims(self, client_id: str, /, **changes: object) -> dict[str, object]:
         """What a client assertion says; None leaves out."""
         now = self.servers.clock.now()
         claims: dict[str, object] = {
@@ -84,21 +84,21 @@ class Apps:
             "iat": now,
             "exp": now + 60,
             "jti": f"jti {next(_NUMBERS)}",
-            **said,
+            **changes,
         }
         return {name: value for name, value in claims.items() if value is not None}
 
-    def assertion(self, client_id: str, key: SigningKey | None = None, **said: object) -> str:
-        return sign(self.claims(client_id, **said), key or self.key, typ="JWT")
+    def assertion(self, client_id: str, key: SigningKey | None = None, **changes: object) -> str:
+        return sign(self.claims(client_id, **changes), key or self.key, typ="JWT")
 
-    def prove(self, client_id: str, assertion: str, **said: str) -> requests.Response:
+    def prove(self, client_id: str, assertion: str, **parameters: str) -> requests.Response:
         """A token request with an assertion."""
         form = {
             "grant_type": "client_credentials",
             "client_id": client_id,
             "client_assertion": assertion,
             "client_assertion_type": TYPE,
-            **said,
+            **parameters,
         }
         return self.post(form)
 
@@ -108,13 +108,13 @@ class Apps:
         # CA-23: there is an answer, whatever the client's server does.
         return requests.post(f"{self.auth}/oauth/token", data=form, auth=auth, timeout=CEILING)
 
-    def ask(self, client_id: str, /, **said: str) -> dict[str, str]:
+    def ask(self, client_id: str, /, **parameters: str) -> dict[str, str]:
         """Where an authorization request ends that asks nobody: the answer's parameters.
 
         With "page" the status of a page instead.
         """
-        asked = {"client_id": client_id, "response_type": "code", "prompt": "none", **said}
-        query = urlencode({name: value for name, value in asked.items() if value})
+        request = {"client_id": client_id, "response_type": "code", "prompt": "none", **parameters}
+        query = urlencode({name: value for name, value in request.items() if value})
         answer = requests.get(
             f"{self.auth}/oauth/authorize?{query}", allow_redirects=False, timeout=CEILING
         )

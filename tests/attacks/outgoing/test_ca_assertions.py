@@ -25,15 +25,15 @@ _NAMES = iter(range(1_000))
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
     """One server for all apps of this file."""
-    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as found:
-        yield found
+    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as server:
+        yield server
 
 
 @pytest.fixture
 def there() -> Iterator[Pages]:
     """The app's own web server."""
-    with pages() as found:
-        yield found
+    with pages() as web_server:
+        yield web_server
 
 
 @pytest.fixture
@@ -139,18 +139,18 @@ def test_ca_23_keys_that_cannot_be_read_prove_nothing(
     _refused(it, name, it.assertion(name, key))
     assert "/right" not in there.asked
     # For a moment nobody asks again, and all are told at once.
-    asked = len(there.asked)
+    request_count = len(there.asked)
     _refused(it, name, it.assertion(name, key))
-    assert len(there.asked) == asked == 1
+    assert len(there.asked) == request_count == 1
 
 
 def test_ca_23_the_operator_can_read_why(it: Apps, there: Pages, name: str) -> None:
     it.app(name, jwks_uri=f"{there.url}/jwks")
     there.at["/jwks"] = Page(status=500)
     reference = it.prove(name, it.assertion(name, fresh_key())).json()["reference"]
-    found = wait_until(lambda: it.servers.write(lambda tx: tx.decisions.find(reference)))
-    assert found is not None
-    assert found.check == "client.fetch.status"
+    decision = wait_until(lambda: it.servers.write(lambda tx: tx.decisions.find(reference)))
+    assert decision is not None
+    assert decision.check == "client.fetch.status"
 
 
 def test_ca_23_keys_as_html_are_refused_whatever_they_say(

@@ -65,34 +65,34 @@ class World:
         self.servers.register_client(metadata, client_id, f"secret of {client_id}" + "x" * 20)
 
     def self_registered(self, name: str, logo: str) -> str:
-        said = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo, **PAPERS}
+        metadata = {"redirect_uris": [CALLBACK], "client_name": name, "logo_uri": logo, **PAPERS}
         answer = requests.post(
-            f"{self.servers.auth_url}/oauth/register", json=said, timeout=CEILING
+            f"{self.servers.auth_url}/oauth/register", json=metadata, timeout=CEILING
         )
         assert answer.status_code == 201, answer.text
         return str(json.loads(answer.text)["client_id"])
 
     def settled(self, client_id: str) -> tuple[str, str]:
         """The name of the copy and the last failure, once there is either."""
-        told = ("", "")
+        outcome = ("", "")
 
         def look() -> bool:
-            nonlocal told
+            nonlocal outcome
             client, failure = self.write(
                 lambda tx: (tx.clients.find(client_id), tx.logos.failure(client_id))
             )
             assert client is not None
-            told = client.logo, failure
-            return any(told)
+            outcome = client.logo, failure
+            return any(outcome)
 
         soon(look)
-        return told
+        return outcome
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         return self.servers.write(work)
 
     def sign_in_page(self, client_id: str, person: UserAgent | None = None) -> Shown:
-        asked = {
+        parameters = {
             "client_id": client_id,
             "response_type": "code",
             "redirect_uri": CALLBACK,
@@ -101,7 +101,7 @@ class World:
             "code_challenge_method": "S256",
         }
         person = person or UserAgent(self.servers.auth_url)
-        return person.open(f"{self.servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+        return person.open(f"{self.servers.auth_url}/oauth/authorize?{urlencode(parameters)}")
 
     def consent_page(self, client_id: str) -> Shown:
         person = UserAgent(self.servers.auth_url)
@@ -120,9 +120,9 @@ def shown_images(page: Shown) -> list[str]:
     assert page.status == 200, page.text
     policy = str(page.headers["content-security-policy"])
     assert re.search(r"; img-src 'self';", policy), policy
-    found = re.findall(r'<img class="face"\s+src="([^"]*)"', page.body)
-    assert all(re.fullmatch(r"/logos/[\w-]{22}", path) for path in found), found
-    return found
+    images = re.findall(r'<img class="face"\s+src="([^"]*)"', page.body)
+    assert all(re.fullmatch(r"/logos/[\w-]{22}", path) for path in images), images
+    return images
 
 
 @pytest.fixture(scope="module")
@@ -240,12 +240,12 @@ def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
     assert "The logo could not be used" in person.open(health).text
 
     world.images.at[path] = world.images.at["/blue.png"]
-    asked = world.images.asked.count(path)
+    request_count = world.images.asked.count(path)
     # The server remembers for five seconds that an address gave nothing.
     world.servers.clock.forward(world.servers.settings.tokens.access_token_lifetime)
     person.submit(person.open(f"{health}/fetch-logo"), "fix")
     soon(lambda: bool(world.settled(client_id)[0]))
-    assert world.images.asked.count(path) > asked
+    assert world.images.asked.count(path) > request_count
     assert "The logo could not be used" not in person.open(health).text
 
 
@@ -254,9 +254,9 @@ def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
 )
 def test_unknown_names_are_not_found(world: World, path: str) -> None:
     session = requests.Session()
-    asked = requests.Request("GET", world.servers.auth_url).prepare()
-    asked.url = world.servers.auth_url + path
-    assert session.send(asked, timeout=CEILING).status_code == 404
+    request = requests.Request("GET", world.servers.auth_url).prepare()
+    request.url = world.servers.auth_url + path
+    assert session.send(request, timeout=CEILING).status_code == 404
 
 
 def test_address_inside_is_never_asked(tmp_path: Path) -> None:

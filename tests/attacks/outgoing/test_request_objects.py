@@ -35,15 +35,15 @@ _OUTSIDE = {"redirect_uri": CALLBACK, "scope": "read", "state": "outside"}
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
     """One server for all apps of this file."""
-    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as found:
-        yield found
+    with apps(tmp_path_factory.mktemp("apps"), ip_network("127.0.0.0/8")) as server:
+        yield server
 
 
 @pytest.fixture
 def there() -> Iterator[Pages]:
     """The app's own web server."""
-    with pages() as found:
-        yield found
+    with pages() as web_server:
+        yield web_server
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def name() -> str:
     return f"app{next(_NAMES)}"
 
 
-def _inside(it: Apps, client_id: str, /, **said: object) -> dict[str, object]:
+def _inside(it: Apps, client_id: str, /, **changes: object) -> dict[str, object]:
     """What a request object says; None leaves out."""
     claims = {
         "iss": client_id,
@@ -62,33 +62,33 @@ def _inside(it: Apps, client_id: str, /, **said: object) -> dict[str, object]:
         "response_type": "code",
         **_OUTSIDE,
         "state": "inside",
-        **said,
+        **changes,
     }
     return {name: value for name, value in claims.items() if value is not None}
 
 
 def _signed(
-    it: Apps, client_id: str, /, *, by: SigningKey | None = None, typ: str = "", **said: object
+    it: Apps, client_id: str, /, *, by: SigningKey | None = None, typ: str = "", **changes: object
 ) -> str:
-    return sign(_inside(it, client_id, **said), by or it.key, typ=typ)
+    return sign(_inside(it, client_id, **changes), by or it.key, typ=typ)
 
 
-def _saying(it: Apps, client_id: str, said: Mapping[str, object]) -> str:
-    return sign(_inside(it, client_id, **said), it.key, typ="")
+def _saying(it: Apps, client_id: str, changes: Mapping[str, object]) -> str:
+    return sign(_inside(it, client_id, **changes), it.key, typ="")
 
 
-def _understood(told: dict[str, str], state: str = "inside") -> None:
+def _understood(answer: dict[str, str], state: str = "inside") -> None:
     """Everything about it was right: all that is missing is a person."""
-    assert told.get("error") == "login_required", told
-    assert told.get("state") == state
-    assert told["at"] == CALLBACK
+    assert answer.get("error") == "login_required", answer
+    assert answer.get("state") == state
+    assert answer["at"] == CALLBACK
 
 
-def _broken(told: dict[str, str], error: str = "invalid_request_object") -> None:
+def _broken(answer: dict[str, str], error: str = "invalid_request_object") -> None:
     """The client is told, where what stood outside says."""
-    assert told.get("error") == error, told
-    assert told.get("state") == "outside"
-    assert told["at"] == CALLBACK
+    assert answer.get("error") == error, answer
+    assert answer.get("state") == "outside"
+    assert answer["at"] == CALLBACK
 
 
 def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
@@ -140,9 +140,9 @@ def test_object_by_value_without_exp_or_outside_its_times_is_refused(
 def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
     it: Apps, there: Pages, name: str
 ) -> None:
-    def ask(**said: str) -> requests.Response:
-        asked = {"client_id": name, "response_type": "code", "redirect_uri": CALLBACK, **said}
-        url = f"{it.auth}/oauth/authorize?{urlencode(asked)}"
+    def ask(**extra: str) -> requests.Response:
+        query = {"client_id": name, "response_type": "code", "redirect_uri": CALLBACK, **extra}
+        url = f"{it.auth}/oauth/authorize?{urlencode(query)}"
         return requests.get(url, allow_redirects=False, timeout=CEILING)
 
     at = f"{there.url}/r"
@@ -153,17 +153,19 @@ def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
         over = _signed(it, name, exp=1, response_mode=mode)
         there.at["/r"] = Page(forged.encode(), _TYPE)
         beside = {"request": over, "response_mode": "query"}
-        alone = [{"request": each} for each in (unsigned, forged, over)]
-        for said in (*alone, beside, {"request_uri": at}):
-            answer = ask(**said)
+        alone = [{"request": token} for token in (unsigned, forged, over)]
+        for parameters in (*alone, beside, {"request_uri": at}):
+            answer = ask(**parameters)
             if mode == "fragment":
-                told = dict(parse_qsl(urlsplit(answer.headers["location"]).fragment))
+                refusal = dict(parse_qsl(urlsplit(answer.headers["location"]).fragment))
             else:
                 assert answer.status_code == 200
-                told = dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', answer.text))
+                refusal = dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', answer.text))
                 assert f'action="{CALLBACK}"' in answer.text
-            assert told["error"].startswith(("invalid_request", "request_not_supported")), told
-            assert told["state"] == "inside"
+            assert refusal["error"].startswith(("invalid_request", "request_not_supported")), (
+                refusal
+            )
+            assert refusal["state"] == "inside"
     # Where it goes is a registered address, wherever it stands.
     forged = _signed(it, name, by=fresh_key())
     assert it.ask(name, request=forged, scope="openid")["at"] == CALLBACK
@@ -177,8 +179,8 @@ def test_json_values_in_request_object_become_parameters(it: Apps, name: str) ->
     claims = {"id_token": {"acr": {"essential": True}}}
     _understood(it.ask(name, request=_signed(it, name, max_age=60, claims=claims, ours=[1, None])))
     for wrong in (-1, "soon", True, 1.5, None, [60]):
-        told = it.ask(name, request=_signed(it, name, max_age=wrong))
-        assert told["error"] == ("login_required" if wrong is None else "invalid_request")
+        answer = it.ask(name, request=_signed(it, name, max_age=wrong))
+        assert answer["error"] == ("login_required" if wrong is None else "invalid_request")
 
 
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
@@ -236,8 +238,8 @@ def test_an_address_is_asked_once_however_long_the_person_takes(
     there.at["/r"] = Page(_signed(it, name, prompt="login").encode(), _TYPE)
     it.servers.register_user("alice", "correct horse battery staple")
     person = UserAgent(it.auth)
-    asked = {"client_id": name, "response_type": "code", "request_uri": f"{there.url}/r"}
-    page = person.open(f"{it.auth}/oauth/authorize?{urlencode(asked)}")
+    query = {"client_id": name, "response_type": "code", "request_uri": f"{there.url}/r"}
+    page = person.open(f"{it.auth}/oauth/authorize?{urlencode(query)}")
     # By now another request lies there: it is not the one that this person was asked for.
     there.at["/r"] = Page(_signed(it, name, state="another").encode(), _TYPE)
     page = person.sign_in(page, "alice", "correct horse battery staple")
@@ -252,12 +254,12 @@ def test_an_object_may_come_in_a_form(it: Apps, name: str) -> None:
     form = {"client_id": name, "response_type": "code", "request": _signed(it, name, prompt="none")}
     url = f"{it.auth}/oauth/authorize"
     sent = requests.post(url, data=form, allow_redirects=False, timeout=CEILING).headers["location"]
-    told = requests.get(urljoin(url, sent), allow_redirects=False, timeout=CEILING).headers[
+    location = requests.get(urljoin(url, sent), allow_redirects=False, timeout=CEILING).headers[
         "location"
     ]
-    assert told.startswith(f"{CALLBACK}?")
-    assert "error=login_required" in told
-    assert "state=inside" in told
+    assert location.startswith(f"{CALLBACK}?")
+    assert "error=login_required" in location
+    assert "state=inside" in location
 
 
 def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, name: str) -> None:
@@ -313,9 +315,9 @@ def test_request_object_overrides_the_query_once_its_signature_is_valid(
     _understood(it.ask(name, request=_signed(it, name), state="outside", scope="garbage"))
     # Inside an address that is not registered: a page, and nobody is sent anywhere.
     evil = _signed(it, name, redirect_uri="https://evil.example/cb")
-    told = it.ask(name, request=evil, **_OUTSIDE)
-    assert told["page"] == "400"
-    assert "redirect_uri" in told["text"]
+    answer = it.ask(name, request=evil, **_OUTSIDE)
+    assert answer["page"] == "400"
+    assert "redirect_uri" in answer["text"]
     # A forged object names an address: it goes where the request around it says, or nowhere.
     forged = _signed(it, name, by=fresh_key(), redirect_uri="https://evil.example/cb")
     _broken(it.ask(name, request=forged, **_OUTSIDE))

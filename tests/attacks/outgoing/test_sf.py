@@ -27,13 +27,13 @@ _INSIDE = [
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apps]:
     """A server whose operator lists no network."""
-    with apps(tmp_path_factory.mktemp("closed")) as found:
-        yield found
+    with apps(tmp_path_factory.mktemp("closed")) as server:
+        yield server
 
 
-def _story(said: bytes, story: Callable[[Canary], Awaitable[None]]) -> None:
+def _story(response: bytes, story: Callable[[Canary], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with listening(said) as canary:
+        async with listening(response) as canary:
             await story(canary)
 
     asyncio.run(whole())
@@ -126,8 +126,8 @@ def test_sf_11_keys_and_request_objects_are_not_fetched_from_private_addresses(
         canary.at = {"/jwks": Page(jwks(closed.key)), "/r": Page(b"a.b.c", "application/jwt")}
         closed.app("fetching")
         closed.plant("fetching", jwks_uri=f"{canary.url}/jwks", request_uris=(f"{canary.url}/r",))
-        told = closed.prove("fetching", closed.assertion("fetching"))
-        assert told.json()["error"] == "invalid_client"
+        response = closed.prove("fetching", closed.assertion("fetching"))
+        assert response.json()["error"] == "invalid_client"
         there = {"request_uri": f"{canary.url}/r", "redirect_uri": CALLBACK, "scope": "read"}
         assert closed.ask("fetching", **there)["error"] == "invalid_request_uri"
         assert canary.connections == 0
@@ -139,12 +139,12 @@ def test_sf_03_only_registered_request_uris_are_fetched(tmp_path: Path) -> None:
         it.app("none")
         outside = {"redirect_uri": CALLBACK, "scope": "read"}
         for path in ("", "/", "/r/", "/r?", "/r?x", "/R", "/r/../r", "/%72", "//r", "/other"):
-            told = it.ask("one", request_uri=f"{canary.url}{path}", **outside)
-            assert told["error"] == "invalid_request_uri", path
+            refusal = it.ask("one", request_uri=f"{canary.url}{path}", **outside)
+            assert refusal["error"] == "invalid_request_uri", path
         for uri in ("urn:ietf:params:oauth:request_uri:x", "file:///etc/passwd", "x", "https://"):
             assert it.ask("one", request_uri=uri, **outside)["error"] == "invalid_request_uri"
-        told = it.ask("none", request_uri=f"{canary.url}/r", **outside)
-        assert told["error"] == "request_uri_not_supported"
+        refusal = it.ask("none", request_uri=f"{canary.url}/r", **outside)
+        assert refusal["error"] == "request_uri_not_supported"
         assert canary.connections == 0
         assert it.ask("one", request_uri=f"{canary.url}/r", **outside)
         assert canary.asked == ["/r"]
@@ -254,7 +254,7 @@ def test_sf_17_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
 
 def test_sf_18_errors_do_not_reveal_the_network(closed: Apps) -> None:
     """Closed, filtered, unknown or refused: the same answer to the client."""
-    told: set[str] = set()
+    answers: set[str] = set()
     with pages() as canary:
         for number, uri in enumerate(
             (
@@ -269,8 +269,10 @@ def test_sf_18_errors_do_not_reveal_the_network(closed: Apps) -> None:
             closed.app(client_id)
             closed.plant(client_id, jwks_uri=uri)
             answer_ = closed.prove(client_id, closed.assertion(client_id))
-            said = {k: v for k, v in answer_.json().items() if k not in {"reference", "error_uri"}}
-            told.add(f"{answer_.status_code} {sorted(said.items())}")
+            members = {
+                k: v for k, v in answer_.json().items() if k not in {"reference", "error_uri"}
+            }
+            answers.add(f"{answer_.status_code} {sorted(members.items())}")
             closed.servers.clock.forward(seconds(1))
         assert canary.connections == 0
-    assert len(told) == 1
+    assert len(answers) == 1

@@ -107,8 +107,8 @@ def test_ap_07_resources_of_another_user_are_not_found(tmp_path: Path, database_
                 assert (await browser.get(path, app=app)).status == 404
             assert (await browser.post("/account/apps/end", {**fields, "app": app})).status == 404
         for other in (session.id, "se_nothing", "", "\u00e9"):
-            said: dict[str, str | list[str]] = {"csrf": fields["csrf"], "session": other}
-            assert (await browser.post("/account/sessions", said)).status == 404
+            form: dict[str, str | list[str]] = {"csrf": fields["csrf"], "session": other}
+            assert (await browser.post("/account/sessions", form)).status == 404
         assert await live(it, BOB) == [theirs]
         assert (await bobs.get("/account/apps")).status == 200
 

@@ -36,11 +36,11 @@ def test_ad_09_parallel_ends_of_an_api_token_succeed_once(
 ) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
-        wanted = {"name": "Next", "permissions": ["read"], "lifetime": 60}
-        made = await owner.call("POST", "/tokens", wanted)
+        body = {"name": "Next", "permissions": ["read"], "lifetime": 60}
+        made = await owner.call("POST", "/tokens", body)
         path = f"/tokens/{made.record['id']}"
         ended = await asyncio.gather(*(owner.call("DELETE", path) for _ in range(64)))
-        assert sorted(each.status for each in ended) == [204, *[404] * 63]
+        assert sorted(answer.status for answer in ended) == [204, *[404] * 63]
         assert (await Caller(it, str(made.json["token"])).call("GET", "/token")).status == 401
         assert (await it.events()).count("api_token.ended") == 1
 
@@ -51,19 +51,19 @@ def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_pa
     async def story(it: Harness) -> None:
         bob = await person(it, "bob", Role.OWNER, 1002)
         narrow = await caller(it, Role.ADMINISTRATOR, ("read", "keys"), lifetime=days(1))
-        wanted = {"name": "x", "permissions": ["read"], "lifetime": 60}
+        body = {"name": "x", "permissions": ["read"], "lifetime": 60}
         for more in (
             {"permissions": ["roles"]},
             {"permissions": ["read", "clients"]},
-            {"permissions": [each.value for each in Permission]},
+            {"permissions": [permission.value for permission in Permission]},
             {"lifetime": 2 * 86_400},
             {"maker": bob},
             {"uid": bob},
             {"role": "owner"},
         ):
-            answer = await narrow.call("POST", "/tokens", {**wanted, **more})
+            answer = await narrow.call("POST", "/tokens", {**body, **more})
             assert answer.status == 400, more
-        made = await narrow.call("POST", "/tokens", wanted)
+        made = await narrow.call("POST", "/tokens", body)
         assert made.record["uid"] == ADA
 
     _run(tmp_path, "", story)
@@ -77,9 +77,9 @@ def test_ad_09_requests_after_loss_of_the_role_change_nothing(
         one = await caller(it, Role.ADMINISTRATOR)
         acts = [one.call("POST", "/invitations", {}) for _ in range(20)]
         answers = await asyncio.gather(*acts[:10], give_role(it, ADA, Role.AUDITOR), *acts[10:])
-        statuses = {each.status for each in answers if each is not None}
+        statuses = {answer.status for answer in answers if answer is not None}
         assert statuses <= {201, 403}
-        made = sum(each.status == 201 for each in answers if each is not None)
+        made = sum(answer.status == 201 for answer in answers if answer is not None)
         live = await it.read(lambda tx: tx.invitations.usable(it.clock.now))
         assert len(live) == made
         assert (await one.call("POST", "/invitations", {})).status == 403
@@ -95,7 +95,7 @@ def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
         one = await caller(it, Role.ADMINISTRATOR)
         answers = [await one.call("POST", "/invitations", {}) for _ in range(98)]
         answers += await asyncio.gather(*(one.call("POST", "/invitations", {}) for _ in range(8)))
-        assert sorted(each.status for each in answers) == [*[201] * 100, *[400] * 6]
+        assert sorted(answer.status for answer in answers) == [*[201] * 100, *[400] * 6]
         await it.perform(GIVE_ROLE, {"uid": str(ADA)}, RoleWanted(Role.AUDITOR))
         assert not await it.read(lambda tx: tx.invitations.usable(it.clock.now))
 
@@ -134,11 +134,11 @@ def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, c
 def test_ad_03_all_unknown_records_get_the_same_error(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         reader = await caller(it, Role.AUDITOR)
-        told = {
+        details = {
             (await reader.call("GET", f"/clients/{name}")).json["detail"]
             for name in ("nobody", "app_7f3k9qxmB2", "x" * 200)
         }
-        assert len(told) == 1
+        assert len(details) == 1
         for path in ("/users/77", "/users/9007199254740991"):
             assert (await reader.call("GET", path)).status == 404
 
@@ -176,7 +176,7 @@ def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
         ended = await owner.call(method, f"/users/{bob}{path}", body)
         assert ended.status == 200, ended.body
         left = await it.read(lambda tx: tx.invitations.usable(it.clock.now))
-        assert [each.made_by for each in left] == [ADA]
+        assert [invitation.made_by for invitation in left] == [ADA]
         assert (await theirs.call("GET", "/token")).status == 401
         if method != "DELETE":
             # What has ended does not come back with the role.

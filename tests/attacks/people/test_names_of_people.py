@@ -93,9 +93,9 @@ def two(tmp_path: Path) -> Path:
         foundation = build_foundation(load(file, {}), SYSTEM, {})
         try:
             await migrate(foundation.store.engine, SCHEMA)
-            for each in (user(1002, "ada"), user(5, "bob")):
+            for account in (user(1002, "ada"), user(5, "bob")):
                 assert await foundation.store.write(
-                    lambda tx, each=each: tx.users.register(each),  # type: ignore[misc]
+                    lambda tx, account=account: tx.users.register(account),  # type: ignore[misc]
                     done_by=USUAL_ACTOR,
                 )
             await foundation.store.write(lambda tx: tx.db.run(_RENAMED), done_by=USUAL_ACTOR)
@@ -123,13 +123,13 @@ def test_commands_name_the_candidates_of_an_ambiguous_word_and_whom_they_found(t
         assert "uid:1002 name:ada email:u1002@example.com" in ran.err, command
         assert "uid:5 name:1002 email:u5@example.com" in ran.err, command
     assert valetkey("user", "roles", "--json", here=two).json == []
-    for said, uid in (("uid:1002", 1002), ("name:1002", 5), ("email:U5@example.com", 5)):
-        ran = valetkey("user", "role", said, "auditor", here=two)
+    for word, uid in (("uid:1002", 1002), ("name:1002", 5), ("email:U5@example.com", 5)):
+        ran = valetkey("user", "role", word, "auditor", here=two)
         assert ran.code == 0, ran.err
         assert f"Account: uid:{uid} name:" in ran.err
         holders = valetkey("user", "roles", "--json", here=two).json
-        assert [each["uid"] for each in holders] == [uid]
-        valetkey("user", "role", said, "none", here=two)
+        assert [holder["uid"] for holder in holders] == [uid]
+        valetkey("user", "role", word, "none", here=two)
     assert valetkey("user", "show", "uid:5", "--json", here=two).json["username"] == "1002"
 
 
@@ -157,16 +157,16 @@ def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> 
         assert page.status == 400
         assert "bob@example.com" in page.body
         assert "five@example.com" in page.body
-        found = await owner.submit(roles, "give", person="uid:1002")
-        assert found.location == f"/admin/users/{BOB.uid}/role"
+        answer = await owner.submit(roles, "give", person="uid:1002")
+        assert answer.location == f"/admin/users/{BOB.uid}/role"
         assert (await it.store.read(lambda tx: tx.user_directory.with_roles(9))) == [ALICE.uid]
-        page = await owner.follow(found)
-        for said in ("user ID 1002", "bob", "bob@example.com", "Bob"):
-            assert said in page.body
+        page = await owner.follow(answer)
+        for text in ("user ID 1002", "bob", "bob@example.com", "Bob"):
+            assert text in page.body
         assert (await owner.submit(page, "do", role="support")).status == 303
-        given = await it.store.read(lambda tx: tx.users.find(BOB.uid))
-        assert given is not None
-        assert str(given.role) == "support"
+        user = await it.store.read(lambda tx: tx.users.find(BOB.uid))
+        assert user is not None
+        assert str(user.role) == "support"
         assert (await owner.submit(roles, "give", person="nobody")).status == 400
 
     run_visitors(tmp_path, story)

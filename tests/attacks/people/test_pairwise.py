@@ -22,10 +22,10 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
 ) -> None:
     person, heard = UserAgent(world.auth), dict[str, dict[str, object]]()
     for app in _APPS:
-        place = f"https://{app}.example/cb"
+        redirect_uri = f"https://{app}.example/cb"
         world.client(
             app,
-            redirect_uris=(place,),
+            redirect_uris=(redirect_uri,),
             grant_types=("authorization_code", "refresh_token", "implicit"),
             scopes=("openid", "notes:read"),
             openid=OpenIdRegistration(
@@ -37,7 +37,7 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
         page = world.ask(
             person,
             app,
-            redirect_uri=place,
+            redirect_uri=redirect_uri,
             scope="openid notes:read",
             response_type="code id_token token",
             nonce=f"nonce of {app}",
@@ -45,7 +45,7 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
         )
         page = page if "password" not in page.body else person.sign_in(page, "alice", PASSWORD)
         page = page if page.location else person.allow(page)
-        answer = world.exchange(page.redirect_parameters["code"], app, redirect_uri=place)
+        answer = world.exchange(page.redirect_parameters["code"], app, redirect_uri=redirect_uri)
         answer.ok()
         heard[app] = {
             **page.redirect_parameters,
@@ -62,8 +62,8 @@ def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
     for app in _APPS:
         for token in ("later access_token", "later refresh_token", "later access_token"):
             for _ in range(2):
-                said = world.introspect(str(heard[app][token]), app)
-                assert said["sub"] == heard[app]["sub"] != uid
+                introspection = world.introspect(str(heard[app][token]), app)
+                assert introspection["sub"] == heard[app]["sub"] != uid
     common = {name for name in one.keys() & two.keys() if one[name] == two[name]}
     assert "sid" in one
     allowed = _SAME_FOR_ALL | _OF_THE_HOUR | {f"later {name}" for name in _SAME_FOR_ALL}
@@ -77,10 +77,10 @@ def _uid_of_alice(tx: Transaction) -> int:
 
 
 def _claims(token: str) -> dict[str, object]:
-    said: dict[str, object] = json.loads(jwt.parse(token, ("jwt",)).payload)
-    return said
+    claims: dict[str, object] = json.loads(jwt.parse(token, ("jwt",)).payload)
+    return claims
 
 
 def _frames(page: Page) -> dict[str, str]:
-    found = map(html.unescape, re.findall(r'<iframe src="([^"]+)"', page.body))
-    return {urlsplit(url).netloc: parse_qs(urlsplit(url).query)["sid"][0] for url in found}
+    urls = map(html.unescape, re.findall(r'<iframe src="([^"]+)"', page.body))
+    return {urlsplit(url).netloc: parse_qs(urlsplit(url).query)["sid"][0] for url in urls}

@@ -97,13 +97,13 @@ def test_a_directory_cannot_touch_a_user_with_a_role(tmp_path: Path, database_ur
         for role in Role:
             await give_role(it.it, ADA, role)
             before = await it.it.read(lambda tx: tx.users.find(ADA))
-            path, said = (
+            path, user = (
                 f"/Users/{ADA}",
                 {"userName": "ada", "emails": [{"value": "m@evil.example"}]},
             )
             attempts = (
-                await it.call("PUT", path, said),
-                await it.patch(path, {"op": "replace", "path": "emails", "value": said["emails"]}),
+                await it.call("PUT", path, user),
+                await it.patch(path, {"op": "replace", "path": "emails", "value": user["emails"]}),
                 await it.patch(path, {"op": "replace", "path": "active", "value": False}),
                 await it.patch(path, {"op": "add", "path": "externalId", "value": "x"}),
                 await it.call("DELETE", path),
@@ -112,8 +112,8 @@ def test_a_directory_cannot_touch_a_user_with_a_role(tmp_path: Path, database_ur
                     {"op": "add", "path": "members", "value": [{"value": str(ADA)}]},
                 ),
             )
-            for each in attempts:
-                each.refused(403)
+            for attempt in attempts:
+                attempt.refused(403)
             bulk = await it.bulk({"method": "DELETE", "path": path})
             assert bulk.json["Operations"][0]["status"] == "403"
             assert await it.it.read(lambda tx: tx.users.find(ADA)) == before
@@ -135,7 +135,7 @@ def test_a_role_given_meanwhile_protects_its_user(tmp_path: Path, database_url: 
         change = {"op": "replace", "path": "emails", "value": [{"value": "m@evil.example"}]}
         calls = [it.patch(path, change) for _ in range(8)]
         answers = await asyncio.gather(*calls[:4], give_role(it.it, ADA, Role.OWNER), *calls[4:])
-        assert {each.status for each in answers if each is not None} <= {200, 403}
+        assert {answer.status for answer in answers if answer is not None} <= {200, 403}
         (await it.patch(path, change)).refused(403)
 
     asyncio.run(tell(tmp_path, database_url, story))
@@ -143,13 +143,13 @@ def test_a_role_given_meanwhile_protects_its_user(tmp_path: Path, database_url: 
 
 def test_concurrent_requests_create_and_add_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
-        said = {"schemas": [USER], "userName": "once@example.com", "externalId": "once"}
-        made = await asyncio.gather(*(it.call("POST", "/Users", said) for _ in range(64)))
-        assert sorted(each.status for each in made) == [201, *[409] * 63]
+        user = {"schemas": [USER], "userName": "once@example.com", "externalId": "once"}
+        made = await asyncio.gather(*(it.call("POST", "/Users", user) for _ in range(64)))
+        assert sorted(answer.status for answer in made) == [201, *[409] * 63]
         (one,) = await it.find("Users", 'userName eq "once@example.com"')
         body = {"schemas": [GROUP], "displayName": "Once"}
         groups = await asyncio.gather(*(it.call("POST", "/Groups", body) for _ in range(64)))
-        assert sorted(each.status for each in groups) == [201, *[409] * 63]
+        assert sorted(answer.status for answer in groups) == [201, *[409] * 63]
         (group,) = await it.find("Groups", 'displayName eq "Once"')
         add = {"op": "add", "path": "members", "value": [{"value": one["id"]}]}
         path = f"/Groups/{group['id']}"
@@ -204,7 +204,7 @@ def test_invalid_requests_are_refused_and_change_nothing(tmp_path: Path, databas
         for path in ("/Me", "/.search"):
             (await it.call("POST", path, {})).refused(501)
         events = await it.it.events()
-        assert not [each for each in events if each.startswith(("user.", "group"))], events
+        assert not [event for event in events if event.startswith(("user.", "group"))], events
 
     asyncio.run(tell(tmp_path, database_url, story))
 
@@ -221,7 +221,7 @@ def test_large_groups_are_changed_in_parts(tmp_path: Path, database_url: str) ->
         read = (await it.call("GET", path)).json
         assert "members" not in read
         listed = (await it.call("GET", "/Groups")).json["Resources"]
-        assert ["members" in each for each in listed] == [False]
+        assert ["members" in resource for resource in listed] == [False]
         body = {"displayName": "Large", "members": [{"value": str(ADA)}]}
         (await it.call("PUT", path, body)).refused(400, "tooMany")
         (await it.patch(path, {"op": "remove", "path": "members"})).refused(400, "tooMany")

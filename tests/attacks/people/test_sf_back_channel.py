@@ -39,7 +39,7 @@ class Inside:
 @pytest.fixture
 def inside() -> Iterator[Inside]:
     listener = socket.create_server(("127.0.0.1", 0))
-    found = Inside(listener.getsockname()[1])
+    service = Inside(listener.getsockname()[1])
 
     def listen() -> None:
         while True:
@@ -52,12 +52,12 @@ def inside() -> Iterator[Inside]:
                 heard = connection.recv(4_096)
                 # A test beside this one may have an API whose issuer had this port before.
                 if not heard.startswith(b"GET /oauth/jwks "):
-                    found.knocks.append(heard)
+                    service.knocks.append(heard)
                 connection.sendall(_ANSWER)
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    yield found
+    yield service
     # Closing alone would leave the other thread waiting.
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()

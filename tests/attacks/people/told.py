@@ -53,27 +53,27 @@ def back(
     world: LiveServers, page: Page, code: str, *, to: str = CALLBACK, state: str | None = "xyz"
 ) -> None:
     """BACK of the catalogue: told to the client, with its state, at an address of its own."""
-    said = answered(page, to=to)
-    assert said.get("error") == code, page.location
-    assert said.get("state") == state
-    assert said["iss"] == world.auth
-    explained, _, reference = said["error_uri"].partition("?reference=")
+    parameters = answered(page, to=to)
+    assert parameters.get("error") == code, page.location
+    assert parameters.get("state") == state
+    assert parameters["iss"] == world.auth
+    explained, _, reference = parameters["error_uri"].partition("?reference=")
     assert explained == f"{world.auth}/errors/{code}"
     assert _REFERENCE.fullmatch(reference)
     # Nothing that no specification of OAuth or OpenID Connect knows.
-    assert said.keys() <= {"error", "error_description", "error_uri", "state", "iss"}
-    assert _DESCRIPTION.fullmatch(said["error_description"])
-    assert "code" not in said
-    assert "access_token" not in said
+    assert parameters.keys() <= {"error", "error_description", "error_uri", "state", "iss"}
+    assert _DESCRIPTION.fullmatch(parameters["error_description"])
+    assert "code" not in parameters
+    assert "access_token" not in parameters
 
 
 def yes(world: LiveServers, page: Page, *, to: str = CALLBACK, state: str | None = "xyz") -> str:
     """The code that the client got, after a look at everything around it."""
-    said = answered(page, to=to)
-    assert said.get("state") == state
-    assert said["iss"] == world.auth
-    assert set(said) == {"code", "iss"} | ({"state"} if state is not None else set())
-    return said["code"]
+    parameters = answered(page, to=to)
+    assert parameters.get("state") == state
+    assert parameters["iss"] == world.auth
+    assert set(parameters) == {"code", "iss"} | ({"state"} if state is not None else set())
+    return parameters["code"]
 
 
 def answered(page: Page, *, to: str = CALLBACK) -> dict[str, str]:
@@ -126,10 +126,10 @@ def signed_in(world: LiveServers, name: str = "alice") -> UserAgent:
 
 
 def consent_page(
-    world: LiveServers, person: UserAgent, client_id: str = "web1", **said: str
+    world: LiveServers, person: UserAgent, client_id: str = "web1", **changes: str
 ) -> Page:
-    """The consent page of the baseline request, changed by `said`."""
-    page = world.ask(person, client_id, **{"prompt": "consent", **said})
+    """The consent page of the baseline request, with `changes`."""
+    page = world.ask(person, client_id, **{"prompt": "consent", **changes})
     assert page.status == 200, page.text
     assert any(button.id == "allow" for button in page.buttons), page.text
     return owed(page)

@@ -34,26 +34,26 @@ class Applicant:
         response = requests.post(self.url, data=body, headers=headers, timeout=CEILING)
         return Answer(response)
 
-    def register(self, **said: object) -> Answer:
-        """A good registration, changed by `said`."""
-        return self.post(json.dumps({**GOOD, **said}).encode())
+    def register(self, **changes: object) -> Answer:
+        """A good registration, with `changes`."""
+        return self.post(json.dumps({**GOOD, **changes}).encode())
 
-    def registered(self, **said: object) -> dict[str, Any]:
+    def registered(self, **changes: object) -> dict[str, Any]:
         """One that is accepted."""
-        answer = self.register(**said)
+        answer = self.register(**changes)
         assert answer.status == 201, answer.response.text
         assert answer.response.headers["cache-control"] == "no-store"
         return dict(answer.json)
 
     def manage(
-        self, record: Mapping[str, Any], method: str, said: object = None, token: str = ""
+        self, record: Mapping[str, Any], method: str, body: object = None, token: str = ""
     ) -> Answer:
         """What an application does with its registration."""
         token = token or record["registration_access_token"]
         response = requests.request(
             method,
             record["registration_client_uri"],
-            json=said,
+            json=body,
             headers={"authorization": f"Bearer {token}"},
             timeout=CEILING,
         )

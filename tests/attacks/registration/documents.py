@@ -33,21 +33,23 @@ class Documents:
     servers: Servers
     host: Pages
 
-    def put(self, path: str, said: Mapping[str, object] | None = None, *, cache: str = "") -> str:
-        """Publish a good document, changed by `said`; return its URL."""
+    def put(
+        self, path: str, changes: Mapping[str, object] | None = None, *, cache: str = ""
+    ) -> str:
+        """Publish a good document, with `changes`; return its URL."""
         url = self.host.url + path
         document = {
             "client_id": url,
             "client_name": "Assistant",
             "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code", "refresh_token"],
-            **(said or {}),
+            **(changes or {}),
         }
         body = json.dumps({name: value for name, value in document.items() if value is not None})
         self.host.at[path] = Page(body.encode(), headers=(("cache-control", cache),))
         return url
 
-    def address(self, client_id: str, **said: str) -> str:
+    def address(self, client_id: str, **changes: str) -> str:
         """The authorization request of a client."""
         query = {
             "client_id": client_id,
@@ -57,13 +59,13 @@ class Documents:
             "code_challenge": CHALLENGE,
             "code_challenge_method": "S256",
             "state": "s",
-            **said,
+            **changes,
         }
         return f"{self.servers.auth_url}/oauth/authorize?{urlencode(query)}"
 
-    def ask(self, client_id: str, **said: str) -> requests.Response:
+    def ask(self, client_id: str, **changes: str) -> requests.Response:
         """The server's first response to that request: a redirect, or an error page."""
-        url = self.address(client_id, **said)
+        url = self.address(client_id, **changes)
         return requests.get(url, allow_redirects=False, timeout=CEILING)
 
     def consent(self, client_id: str) -> tuple[UserAgent, Shown]:
@@ -82,11 +84,11 @@ class Documents:
     def connect(self, client_id: str, **proof: str) -> dict[str, str]:
         """The whole flow: the token response."""
         person, page = self.consent(client_id)
-        told = person.allow(page).redirect_parameters
+        parameters = person.allow(page).redirect_parameters
         response = self.token(
             client_id,
             grant_type="authorization_code",
-            code=told["code"],
+            code=parameters["code"],
             redirect_uri="http://127.0.0.1:49152/callback",
             code_verifier=VERIFIER,
             **proof,
@@ -104,14 +106,14 @@ class Documents:
 
 
 @contextmanager
-def documents(folder: Path, **said: object) -> Generator[Documents]:
-    """Both, with registration settings `said` beside the feature itself."""
+def documents(folder: Path, **registration_settings: object) -> Generator[Documents]:
+    """Both, with `registration_settings` beside the feature itself."""
     shown = certificate(folder, "localhost")
     with pages(shown.context) as host:
         settings = Settings(
             fetch=FetchSettings(allow=LOOPBACK, ca_file=str(shown.ca_file)),
             registration=RegistrationSettings(
-                **{"metadata_documents": True, **said}  # type: ignore[arg-type]
+                **{"metadata_documents": True, **registration_settings}  # type: ignore[arg-type]
             ),
         )
         with Servers(folder, settings=settings, with_resource=False) as servers:

@@ -62,20 +62,20 @@ def test_dc_03_registration_response_equals_the_stored_record(anybody: Applicant
 
 
 def test_dc_05_registration_cannot_grant_privileges(anybody: Applicant) -> None:
-    said = dict.fromkeys(("skip_consent", "trusted", "admin", "first_party"), True)
+    privileges = dict.fromkeys(("skip_consent", "trusted", "admin", "first_party"), True)
     more = {"profile": "classic", "required_scopes": [], "disabled_at": None, "own_scopes": ["x"]}
-    record = anybody.registered(**said, **more)
-    assert not {*said, *more} & record.keys()
+    record = anybody.registered(**privileges, **more)
+    assert not {*privileges, *more} & record.keys()
     person = UserAgent(anybody.servers.auth_url)
     anybody.servers.register_user("alice", "correct horse battery staple")
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": record["client_id"],
         "redirect_uri": CALLBACK,
         "scope": "openid notes:read",
         "state": "xyz",
     }
-    page = person.open(f"{anybody.servers.auth_url}/oauth/authorize?{urlencode(asked)}")
+    page = person.open(f"{anybody.servers.auth_url}/oauth/authorize?{urlencode(parameters)}")
     page = person.sign_in(page, "alice", "correct horse battery staple")
     # Consent is asked for, and says who vouches for the app: nobody.
     assert page.status == 200
@@ -107,15 +107,15 @@ def test_dc_07_a_token_is_for_its_own_client_alone_and_enables_nothing(anybody: 
     asks = {**GOOD, "client_id": mine["client_id"]}
     with anybody.nothing_changes():
         for token in (other["registration_access_token"], mine["client_secret"], "x"):
-            for method, said in (("GET", None), ("PUT", asks), ("DELETE", None)):
-                anybody.manage(mine, method, said, token).refused(401, "invalid_token")
+            for method, body in (("GET", None), ("PUT", asks), ("DELETE", None)):
+                anybody.manage(mine, method, body, token).refused(401, "invalid_token")
         stolen = {**GOOD, "client_id": other["client_id"]}
         anybody.manage(mine, "PUT", stolen).refused(400, _INVALID)
     assert anybody.manage(off, "DELETE").status == 204
     with anybody.nothing_changes():
         revived = {**GOOD, "client_id": off["client_id"]}
-        for method, said in (("GET", None), ("PUT", revived), ("DELETE", None)):
-            anybody.manage(off, method, said).refused(401, "invalid_token")
+        for method, body in (("GET", None), ("PUT", revived), ("DELETE", None)):
+            anybody.manage(off, method, body).refused(401, "invalid_token")
 
 
 def test_dc_09_software_statements_are_not_trusted(anybody: Applicant) -> None:
@@ -185,7 +185,7 @@ def test_dc_single_use_token_registers_one_client_across_processes(
             )
             return answer.status_code
 
-        told = sorted(crowd.map(attempt, range(64)))
-    assert told == [201] + [401] * 63
+        statuses = sorted(crowd.map(attempt, range(64)))
+    assert statuses == [201] + [401] * 63
     shown = valetkey("client", "list", "--json", here=tmp_path).json
     assert len([client for client in shown if client["self_registered"]]) == 1

@@ -31,16 +31,16 @@ from valetkey.testing.server import Servers
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
     """A server that knows clients by their URL."""
-    with documents(tmp_path_factory.mktemp("documents"), registrations_per_hour=100_000) as found:
-        yield found
+    with documents(tmp_path_factory.mktemp("documents"), registrations_per_hour=100_000) as server:
+        yield server
 
 
 def test_app_known_by_its_url_signs_in_and_is_revoked_like_any_other(world: Documents) -> None:
     url = world.put("/app")
     person, page = world.consent(url)
     assert f"comes from {world.host.url.removeprefix('https://')} and has not been" in page.text
-    told = person.allow(page).redirect_parameters
-    assert told["state"] == "s"
+    parameters = person.allow(page).redirect_parameters
+    assert parameters["state"] == "s"
     tokens = world.connect(url)
     assert _claims(tokens["id_token"])["aud"] == url
     assert _claims(tokens["access_token"])["client_id"] == url
@@ -109,9 +109,9 @@ def test_document_that_breaks_a_rule_registers_nothing(
     refused = world.ask(world.put("/bad", said))
     assert (refused.status_code, world.rows()) == (400, before)
     # Asked again at once, the host is left alone.
-    asked = len(world.host.asked)
+    request_count = len(world.host.asked)
     assert world.ask(world.host.url + "/bad").status_code == 400
-    assert len(world.host.asked) == asked
+    assert len(world.host.asked) == request_count
     world.servers.clock.forward(minutes(1))
 
 
@@ -140,7 +140,7 @@ def test_response_that_is_no_document_registers_nothing(world: Documents, page: 
 def test_64_first_uses_at_once_are_one_request_and_one_client(world: Documents) -> None:
     url = world.put("/crowd")
     with ThreadPoolExecutor(64) as crowd:
-        answers = [each.status_code for each in crowd.map(world.ask, [url] * 64)]
+        answers = [response.status_code for response in crowd.map(world.ask, [url] * 64)]
     assert answers == [303] * 64
     assert world.host.asked.count("/crowd") == 1
     assert world.rows().count(url) == 1
@@ -214,12 +214,12 @@ def test_new_key_of_a_document_counts_before_the_document_is_stale(world: Docume
 
     tokens = world.connect(url, **proof(first, "1"))
     world.put("/rotates", {**keys, "jwks": json.loads(jwks(second))}, cache="max-age=3600")
-    asked = len(world.host.asked)
+    request_count = len(world.host.asked)
     assert refresh(second, "2") == 200
     # Guesses do not make this server ask and ask.
     for number in range(5):
         assert refresh(fresh_key(), f"guess {number}") == 401
-    assert len(world.host.asked) == asked + 1
+    assert len(world.host.asked) == request_count + 1
     assert refresh(first, "3") == 401
 
 
@@ -314,8 +314,8 @@ def test_app_of_an_unreachable_document_works_for_a_day(tmp_path: Path) -> None:
 
 
 def test_number_of_such_clients_and_of_first_uses_is_bounded(tmp_path: Path) -> None:
-    said = {"most_metadata_documents": 10, "registrations_per_hour": 12}
-    with documents(tmp_path, **said) as world:
+    limits = {"most_metadata_documents": 10, "registrations_per_hour": 12}
+    with documents(tmp_path, **limits) as world:
         urls = [world.put(f"/{number}") for number in range(14)]
         answers = [world.ask(url).status_code for url in urls[:13]]
         # Ten are kept, two find no room, and one more is too many from this address.
@@ -353,8 +353,8 @@ def test_documents_are_off_by_default_and_never_fetched_from_private_addresses(
                 metadata = UserAgent(servers.auth_url).open(
                     f"{servers.auth_url}/.well-known/oauth-authorization-server"
                 )
-                said = json.loads(metadata.body)
-                assert said.get("client_id_metadata_document_supported", False) is on
+                document = json.loads(metadata.body)
+                assert document.get("client_id_metadata_document_supported", False) is on
         assert canary.connections == 0
 
 
@@ -381,7 +381,7 @@ def _self_registrar(servers: Servers) -> SelfRegistrar:
 
 def _sweep(servers: Servers) -> int:
     registrar, now = _self_registrar(servers), servers.clock.now()
-    return sum(servers.write(partial(_at, each, now)) for each in registrar.sweeps)
+    return sum(servers.write(partial(_at, sweep, now)) for sweep in registrar.sweeps)
 
 
 def _at(sweep: Callable[[Transaction, Instant], int], now: Instant, tx: Transaction) -> int:

@@ -44,15 +44,15 @@ def test_ru_33_redirect_uri_with_a_response_parameter_is_refused(anybody: Applic
                 answer = anybody.register(redirect_uris=[base, f"{base}?{query}"])
                 answer.refused(400, "invalid_redirect_uri")
         anybody.register(frontchannel_logout_uri=f"{base}?sid=1").refused(400, _INVALID)
-    for said in (
+    for metadata in (
         {"post_logout_redirect_uris": [f"{base}?state", f"{base}?a&state"]},
         {"initiate_login_uri": f"{base}?iss=1"},
     ):
-        assert not said.keys() & anybody.registered(**said).keys()
+        assert not metadata.keys() & anybody.registered(**metadata).keys()
     record = anybody.registered(redirect_uris=[f"{base}?tenant=1"])
     with anybody.nothing_changes():
-        said = {"client_id": record["client_id"], "redirect_uris": [f"{base}?state=1"]}
-        anybody.manage(record, "PUT", said).refused(400, "invalid_redirect_uri")
+        metadata = {"client_id": record["client_id"], "redirect_uris": [f"{base}?state=1"]}
+        anybody.manage(record, "PUT", metadata).refused(400, "invalid_redirect_uri")
 
 
 def test_xs_02_name_like_that_of_a_verified_app_is_refused(anybody: Applicant) -> None:
@@ -90,19 +90,19 @@ def test_xs_02_name_like_that_of_a_verified_app_is_refused(anybody: Applicant) -
     with anybody.nothing_changes():
         for name in alike:
             anybody.register(client_name=name).refused(400, _INVALID)
-            said = {
+            metadata = {
                 "client_id": registered[1]["client_id"],
                 "client_name": name,
                 "redirect_uris": ["https://app.example/cb"],
             }
-            anybody.manage(registered[1], "PUT", said).refused(400, _INVALID)
+            anybody.manage(registered[1], "PUT", metadata).refused(400, _INVALID)
     # The app itself keeps its name, and another name is anybody's.
-    said = {
+    metadata = {
         "client_id": registered[0]["client_id"],
         "client_name": "Acme pilot",
         "redirect_uris": ["https://app.example/cb"],
     }
-    assert anybody.manage(registered[0], "PUT", said).status == 200
+    assert anybody.manage(registered[0], "PUT", metadata).status == 200
     anybody.registered(client_name="Acme Copilot")
 
 
@@ -153,9 +153,9 @@ def test_ca_09_weak_secret_and_unsuitable_keys_are_refused(anybody: Applicant) -
             anybody.register(token_endpoint_auth_method="private_key_jwt", jwks=document).refused(
                 400, _INVALID
             )
-    told = anybody.registered(token_endpoint_auth_method="private_key_jwt", jwks={"keys": [good]})
-    assert told["jwks"]["keys"][0]["n"] == good["n"]
-    assert "client_secret" not in told
+    record = anybody.registered(token_endpoint_auth_method="private_key_jwt", jwks={"keys": [good]})
+    assert record["jwks"]["keys"][0]["n"] == good["n"]
+    assert "client_secret" not in record
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,9 @@ class AccessTokens:
         """Those of a real token of alice, with a short life of their own."""
         now = self.world.servers.clock.now()
         if not self._said:
-            said = self.world.introspect(self.world.tokens()["access_token"])
+            token_claims = self.world.introspect(self.world.tokens()["access_token"])
             kept = ("iss", "sub", "aud", "client_id", "scope", "grant_id")
-            self._said = {name: said[name] for name in kept}
+            self._said = {name: token_claims[name] for name in kept}
         return self._said | {"jti": "x", "iat": now, "exp": now + 60}
 
     def takes(self, token: str) -> bool:
@@ -62,8 +62,8 @@ class AccessTokens:
             assert answer.status == 401
             assert 'error="invalid_token"' in answer.response.headers["www-authenticate"]
             assert answer.json["title"] == "Invalid Token Error"
-        asked = self.world.token(path="/oauth/introspect", token=token)
-        if asked.status == 200 and asked.response.text != '{"active":false}':
+        introspection = self.world.token(path="/oauth/introspect", token=token)
+        if introspection.status == 200 and introspection.response.text != '{"active":false}':
             assert answer.status == 200, "only introspection takes it"
             return True
         assert answer.status == 401, "only the API takes it"
@@ -101,10 +101,10 @@ class Assertions:
         return answer.status == 200
 
 
-def prove(world: LiveServers, assertion: str, **said: str) -> Answer:
+def prove(world: LiveServers, assertion: str, **parameters: str) -> Answer:
     """Ask for a token with this as the proof."""
     proof = {"client_assertion": assertion, "client_assertion_type": ASSERTION}
-    return world.token("pk1", path="/token", grant_type="client_credentials", **proof, **said)
+    return world.token("pk1", path="/token", grant_type="client_credentials", **proof, **parameters)
 
 
 def key_of(world: LiveServers) -> SigningKey:
@@ -133,7 +133,7 @@ def forge(
         kept = {name: v for name, v in (right | dict(header or {})).items() if v is not None}
         header = json.dumps(kept).encode()
     if not isinstance(claims, bytes):
-        said = target.claims() | dict(claims or {})
-        claims = json.dumps({name: v for name, v in said.items() if v is not None}).encode()
+        payload = target.claims() | dict(claims or {})
+        claims = json.dumps({name: v for name, v in payload.items() if v is not None}).encode()
     signed = f"{to_base64url(header)}.{to_base64url(claims)}"
     return f"{signed}.{to_base64url((sign or target.key.sign)(signed.encode()))}"

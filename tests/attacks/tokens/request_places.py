@@ -64,9 +64,9 @@ class Hints:
         return error == _TAKEN
 
 
-def _asked(world: LiveServers, **said: str) -> str:
+def _asked(world: LiveServers, **changes: str) -> str:
     """The error that the app is told when nobody is signed in."""
-    form = {"response_type": "code", "redirect_uri": CALLBACK, "scope": "notes:read", **said}
+    form = {"response_type": "code", "redirect_uri": CALLBACK, "scope": "notes:read", **changes}
     answer = requests.post(f"{world.auth}/oauth/authorize", form, allow_redirects=False, timeout=60)
     while answer.headers["location"].startswith("/"):
         # The form became an address, which the browser opens with its cookies.

@@ -55,10 +55,10 @@ def _userinfo(
     headers: dict[str, str] | None = None,
 ) -> requests.Response:
     url = f"{world.auth}/oauth/userinfo{'?' if query else ''}{query}"
-    said = dict(headers or {})
+    header_fields = dict(headers or {})
     if body:
-        said.setdefault("content-type", "application/x-www-form-urlencoded")
-    return requests.request(method, url, data=body, headers=said, timeout=60)
+        header_fields.setdefault("content-type", "application/x-www-form-urlencoded")
+    return requests.request(method, url, data=body, headers=header_fields, timeout=60)
 
 
 def _bearer(token: str) -> dict[str, str]:
@@ -145,13 +145,13 @@ def test_in_07_unusable_tokens_are_reported_inactive_without_details(known: Live
 def test_in_09_userinfo_takes_a_token_in_the_header_or_a_posted_form(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     form = urlencode({"access_token": token})
-    said = [
+    responses = [
         _userinfo(known, headers=_bearer(token)),
         _userinfo(known, headers={"authorization": f"bEaReR {token}"}),
         _userinfo(known, "POST", headers=_bearer(token)),
         _userinfo(known, "POST", body=form),
     ]
-    for response in said:
+    for response in responses:
         assert response.status_code == 200, response.text
         assert response.headers["content-type"] == "application/json"
         assert response.json()["email"] == "alice@example.com"
@@ -228,6 +228,6 @@ def test_in_09_userinfo_ignores_cookies_of_cross_origin_requests(known: LiveServ
     answer = _userinfo(known, headers=headers)
     _refused(answer, 401, "")
     assert "access-control-allow-credentials" not in answer.headers
-    asked = _userinfo(known, "OPTIONS", headers=headers)
-    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
-    assert "access-control-allow-credentials" not in asked.headers
+    preflight = _userinfo(known, "OPTIONS", headers=headers)
+    assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (204, "*")
+    assert "access-control-allow-credentials" not in preflight.headers

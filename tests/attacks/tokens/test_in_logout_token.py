@@ -69,11 +69,11 @@ def test_in_11_a_replay_is_known_and_signs_out_nobody_a_second_time(
 ) -> None:
     good = _good(world)
     later = {**good, "iat": int(str(good["iat"])) + 1}
-    told = _read(world, *(_signed(issuer_key, claims) for claims in (good, good, later)))
-    assert [each.again for each in told] == [False, True, True]
+    logouts = _read(world, *(_signed(issuer_key, claims) for claims in (good, good, later)))
+    assert [logout.again for logout in logouts] == [False, True, True]
     other = {**good, "jti": "lt_2"}
-    told = _read(world, *(_signed(issuer_key, claims) for claims in (good, other)))
-    assert [each.again for each in told] == [False, False]
+    logouts = _read(world, *(_signed(issuer_key, claims) for claims in (good, other)))
+    assert [logout.again for logout in logouts] == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def _signed_in(world: LiveServers, value: str) -> bool:
 
 
 def _as_secret(world: LiveServers, value: str) -> bool:
-    asked = {"grant_type": "refresh_token", "refresh_token": "x"}
-    return world.token(client_secret=value, **asked).json["error"] == "invalid_grant"
+    form = {"grant_type": "refresh_token", "refresh_token": "x"}
+    return world.token(client_secret=value, **form).json["error"] == "invalid_grant"
 
 
 _USES: dict[str, tuple[Callable[[LiveServers, str], bool], set[str]]] = {
@@ -248,8 +248,8 @@ def test_jw_15_malformed_tokens_are_refused_cheaply(
     )
     assert whole.status_code in {400, 401, 413}
     began = time.process_time()  # of the servers too: they run in this process
-    said = world.post("/oauth/introspect", {"token": hostile})
-    assert said.status in {400, 401, 413}
+    introspection = world.post("/oauth/introspect", {"token": hostile})
+    assert introspection.status in {400, 401, 413}
     answer = requests.get(
         f"{world.api}/v2/notes", headers={"Authorization": f"Bearer {hostile}"}, timeout=60
     )
@@ -319,8 +319,8 @@ def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: LiveServers, keys: 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[LiveServers]:
-    with live_servers(tmp_path) as found:
-        yield found
+    with live_servers(tmp_path) as servers:
+        yield servers
 
 
 def _rotate(world: LiveServers) -> None:

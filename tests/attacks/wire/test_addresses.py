@@ -12,8 +12,8 @@ from valetkey.testing.server import Servers
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with Servers(tmp_path_factory.mktemp("addresses")) as found:
-        yield found
+    with Servers(tmp_path_factory.mktemp("addresses")) as both_servers:
+        yield both_servers
 
 
 def ask(

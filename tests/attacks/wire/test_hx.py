@@ -33,9 +33,9 @@ def _get(url: str, target: str = _METADATA, *headers: str, host: str | None = No
 
 def _unmoved(world: LiveServers) -> None:
     """What the server says about itself is what its operator said."""
-    said = _get(world.auth).json
-    assert said["issuer"] == world.auth
-    urls = [value for name, value in said.items() if name.endswith(("_endpoint", "_uri"))]
+    metadata = _get(world.auth).json
+    assert metadata["issuer"] == world.auth
+    urls = [value for name, value in metadata.items() if name.endswith(("_endpoint", "_uri"))]
     assert all(url.startswith(f"{world.auth}/") for url in urls)
 
 
@@ -95,8 +95,8 @@ def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: LiveServers) ->
     ],
 )  # fmt: skip
 def test_hx_02_forwarded_headers_do_not_change_urls(world: LiveServers, header: str) -> None:
-    plain, told = _get(world.auth), _get(world.auth, _METADATA, header)
-    assert told.json == plain.json
+    plain, answer = _get(world.auth), _get(world.auth, _METADATA, header)
+    assert answer.json == plain.json
     entry = "/oauth/authorize?response_type=code&client_id=web1"
     reply = only(say(world.auth, request(world.auth, "GET", entry, headers=[header])))
     assert reply.status == 303
@@ -133,8 +133,8 @@ def behind(tmp_path: Path) -> Iterator[_Behind]:
 
 def test_hx_03_unreadable_client_addresses_share_one_limit(behind: _Behind) -> None:
     for n in range(8):
-        known = f"X-Forwarded-For: 198.51.{n}.7"
-        assert behind.wrong_secret(known).status == 401
+        header = f"X-Forwarded-For: 198.51.{n}.7"
+        assert behind.wrong_secret(header).status == 401
     bad = (
         "a", "127.0.0.1", ", ".join(["192.0.2.1"] * 1_000), "fe80::1%eth0", "", "::1",
         "192.0.2.1:80", "192.0.2.300", "unknown", "1" * 500,

@@ -17,14 +17,14 @@ from valetkey.kernel.refusal import OperatorError
 _ENDPOINTS = ("/oauth/token", "/token", "/oauth/introspect", "/oauth/revoke")
 
 
-def _query(client_id: str = "web1", **said: str) -> str:
-    asked = {"client_id": client_id, "client_secret": secret_of(client_id), **said}
-    return urlencode({name: value for name, value in asked.items() if value})
+def _query(client_id: str = "web1", **changes: str) -> str:
+    parameters = {"client_id": client_id, "client_secret": secret_of(client_id), **changes}
+    return urlencode({name: value for name, value in parameters.items() if value})
 
 
 def _sightings(world: LiveServers, client_id: str) -> int:
-    found = world.servers.write(lambda tx: tx.clients.query_credential_use(client_id))
-    return 0 if found is None else found.requests
+    credential_use = world.servers.write(lambda tx: tx.clients.query_credential_use(client_id))
+    return 0 if credential_use is None else credential_use.requests
 
 
 def _noticed(answer: Answer) -> None:
@@ -156,24 +156,24 @@ def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: LiveServers, t
 
 
 def _decision(world: LiveServers, reference: str) -> Decision:
-    found = wait_until(
+    decision = wait_until(
         lambda: world.servers.write(lambda tx: tx.decisions.find(reference)),
         "the decision was not written",
     )
-    assert found is not None
-    return found
+    assert decision is not None
+    return decision
 
 
 def test_qs_06_secrets_in_urls_are_recorded_for_authenticated_clients_only(
     world: LiveServers,
 ) -> None:
     before = _sightings(world, "web2")
-    for said in (
+    for changes in (
         {"client_secret": "x" * 40, "grant_type": "refresh_token"},
         {"grant_type": "magic"},
         {"client_secret": ""},
     ):
-        assert world.post("/oauth/token", query=_query("web2", **said)).status in {400, 401}
+        assert world.post("/oauth/token", query=_query("web2", **changes)).status in {400, 401}
     assert _sightings(world, "web2") == before
     for path in ("/oauth/introspect", "/oauth/revoke"):
         world.post(path, query=_query("web2", token="x")).ok()
@@ -222,26 +222,26 @@ def test_qs_07_nothing_leads_from_http_to_https(world: LiveServers) -> None:
     ],
 )
 def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: LiveServers, query: str) -> None:
-    asked = _query("svc1", grant_type="client_credentials")
+    good_query = _query("svc1", grant_type="client_credentials")
     with world.nothing_changes():
-        for whole in (f"{asked}&{query}", f"{query}&{asked}"):
+        for whole in (f"{good_query}&{query}", f"{query}&{good_query}"):
             # As bytes: libraries correct what they are given.
             reply = only(say(world.auth, request(world.auth, "POST", f"/token?{whole}")))
             assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 
 
 def test_qs_08_raw_octets_and_fragments_are_no_query(world: LiveServers) -> None:
-    asked = _query("svc1", grant_type="client_credentials")
+    good_query = _query("svc1", grant_type="client_credentials")
     for target in (
-        f"/token?{asked}\xe9",
-        f"/token?{asked}#x",
-        f"/token#?{asked}",
-        f"/token?{asked} x",
+        f"/token?{good_query}\xe9",
+        f"/token?{good_query}#x",
+        f"/token#?{good_query}",
+        f"/token?{good_query} x",
     ):
         reply = only(say(world.auth, request(world.auth, "POST", target), ends=False))
         assert reply.status == 400
     # A second question mark is data, an encoded one is part of a path that is not ours.
-    for target, status in ((f"/token??{asked}", 401), (f"/token%3F{asked}", 404)):
+    for target, status in ((f"/token??{good_query}", 401), (f"/token%3F{good_query}", 404)):
         assert only(say(world.auth, request(world.auth, "POST", target))).status == status
 
 
@@ -265,21 +265,25 @@ def test_qs_09_a_target_has_at_most_8_kib(world: LiveServers, path: str) -> None
 def test_qs_10_an_assertion_in_the_query_counts_once_too(world: LiveServers) -> None:
     now = world.servers.clock.now()
     claims = {"iss": "pk1", "sub": "pk1", "aud": world.auth, "jti": "qs", "exp": now + 60}
-    asked = {
+    parameters = {
         "grant_type": "client_credentials",
         "client_assertion": jwt.sign(claims, world.key, typ="JWT"),
         "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
     }
-    _noticed(world.post("/token", query=urlencode(asked)))
-    world.post("/token", query=urlencode(asked)).refused(401, "invalid_client")
-    world.post("/token", asked).refused(401, "invalid_client")
+    _noticed(world.post("/token", query=urlencode(parameters)))
+    world.post("/token", query=urlencode(parameters)).refused(401, "invalid_client")
+    world.post("/token", parameters).refused(401, "invalid_client")
 
 
 def test_qs_12_other_addresses_take_no_secrets_in_the_query(world: LiveServers) -> None:
     token = world.tokens()["access_token"]
     world.call(token).ok()
-    for said in ({"access_token": token}, {"Authorization": f"Bearer {token}"}, {"token": token}):
-        response = requests.get(f"{world.api}/v2/notes?{urlencode(said)}", timeout=CEILING)
+    for parameters in (
+        {"access_token": token},
+        {"Authorization": f"Bearer {token}"},
+        {"token": token},
+    ):
+        response = requests.get(f"{world.api}/v2/notes?{urlencode(parameters)}", timeout=CEILING)
         answer = Answer(response)
         assert answer.status == 401
         assert token not in response.text

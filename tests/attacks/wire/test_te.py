@@ -75,7 +75,9 @@ def test_te_02_a_parameter_comes_once(world: LiveServers, name: str) -> None:
             f"{name}=a&{name}=a",
             f"{name}=a&%{ord(name[0]):x}" + name[1:],
         ):
-            others = "&".join(each for each in _ASKED.split("&") if not each.startswith(f"{name}="))
+            others = "&".join(
+                parameter for parameter in _ASKED.split("&") if not parameter.startswith(f"{name}=")
+            )
             _ask(world, f"{others}&{pair}").refused(400, "invalid_request")
 
 
@@ -362,8 +364,8 @@ def test_te_21_pipelined_requests_are_answered_in_order(world: LiveServers) -> N
         assert reply.is_hardened()
         if reply.status == 200:
             claims = reply.json["access_token"].split(".")[1]
-            told = json.loads(urlsafe_b64decode(claims + "=="))
-            assert told["client_id"] == names[n % 3]
+            payload = json.loads(urlsafe_b64decode(claims + "=="))
+            assert payload["client_id"] == names[n % 3]
             assert n % 5
         else:
             assert reply.status == (401 if not n % 5 else 429)

@@ -17,9 +17,9 @@ def _create(here: Path, *more: str) -> tuple[int, str]:
 def test_a_token_is_made_listed_and_ended(tmp_path: Path) -> None:
     begin(tmp_path)
     make_ada(tmp_path)
-    code, said = _create(tmp_path, "--permission", "read")
+    code, output = _create(tmp_path, "--permission", "read")
     assert code == 2
-    assert "a user with a role" in said
+    assert "a user with a role" in output
     assert valetkey("user", "role", "ada", "owner", here=tmp_path).code == 0
     made = valetkey(
         *("admin-token", "create", "--for", "ada", "--name", "Report", "--permission", "read"),

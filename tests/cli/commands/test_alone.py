@@ -108,9 +108,9 @@ def test_api_of_the_settings_is_the_default(tmp_path: Path) -> None:
             supported = json.loads(answer.read())["scopes_supported"]
         assert {"orders:read", "orders:sync"} <= set(supported)
         assert not {"read", "notes:read", "account:read"} & set(supported)
-        asked = {"response_type": "code", "client_id": "app", "redirect_uri": callback}
+        parameters = {"response_type": "code", "client_id": "app", "redirect_uri": callback}
         person = UserAgent(servers.auth_url)
-        query = urlencode({**asked, "scope": "openid orders:read"})
+        query = urlencode({**parameters, "scope": "openid orders:read"})
         page = person.open(f"{servers.auth_url}/oauth/authorize?{query}")
         page = person.sign_in(page, "alice", PASSWORD)
         assert "see your orders" in page.text
@@ -132,8 +132,8 @@ def test_without_any_api_tokens_are_for_userinfo(tmp_path: Path) -> None:
     assert with_own.audience == API
     file = tmp_path / "valetkey.toml"
     file.write_text('[resource]\nenabled = false\nscopes = ["orders:read=see, = yes", "sync="]\n')
-    found = load(file, {}).resource.scopes
-    assert found == (("orders:read", "see, = yes"), ("sync", ""))
+    scopes = load(file, {}).resource.scopes
+    assert scopes == (("orders:read", "see, = yes"), ("sync", ""))
     for wrong in ('["orders"]', '["a b=c"]', '["#=c"]', '["=c"]', f'["x={"y" * 201}"]'):
         file.write_text(f"[resource]\nenabled = false\nscopes = {wrong}\n")
         with pytest.raises(OperatorErrors):

@@ -125,10 +125,10 @@ def test_without_a_yes_the_plan_is_shown_and_nothing_happens(tmp_path: Path) -> 
     assert ran.code == 2
     assert "+ user ada" in ran.out
     assert "--yes" in ran.err
-    told = apply(tmp_path, FILE, "--json")
-    assert told.code == 2
-    assert told.json["applied"] is False
-    assert "client_secret" not in json.dumps(told.json)
+    plan = apply(tmp_path, FILE, "--json")
+    assert plan.code == 2
+    assert plan.json["applied"] is False
+    assert "client_secret" not in json.dumps(plan.json)
     assert valetkey("user", "list", "--json", here=tmp_path).json == []
     assert valetkey("client", "list", "--json", here=tmp_path).json == []
 
@@ -237,7 +237,7 @@ _REFUSED = (
 
 @pytest.mark.parametrize(
     ("text", "said", "begun"),
-    [*((*each, False) for each in _UNREADABLE), *((*each, True) for each in _REFUSED)],
+    [*((*case, False) for case in _UNREADABLE), *((*case, True) for case in _REFUSED)],
 )
 def test_invalid_file_is_refused_with_its_place_and_changes_nothing(
     tmp_path: Path, text: str, said: str, begun: bool
@@ -259,17 +259,17 @@ def test_all_faults_of_the_file_are_reported_together(tmp_path: Path) -> None:
     text = FILE.replace(SECRET, "short").replace('"read"', '"raed"').replace("ada@", "ada.")
     ran = apply(tmp_path, text, "--yes")
     assert ran.code == 2
-    for place in ("users[1].email", "clients[1].scopes[1]", "clients[1].client_secret"):
-        assert place in ran.err
+    for field in ("users[1].email", "clients[1].scopes[1]", "clients[1].client_secret"):
+        assert field in ran.err
 
 
 def test_legacy_grant_type_is_warned_about_before_it_is_enabled(tmp_path: Path) -> None:
     configure(tmp_path)
     assert apply(tmp_path, FILE, "--yes").code == 0
     old = FILE.replace('"refresh_token"]', '"refresh_token", "password"]')
-    asked = apply(tmp_path, old)
-    assert asked.code == 2
-    assert "! password: users enter their password in this application" in asked.out
+    plan = apply(tmp_path, old)
+    assert plan.code == 2
+    assert "! password: users enter their password in this application" in plan.out
     assert apply(tmp_path, old, "--yes", "--json").json["steps"][1]["costs"] != []
     # Who has it already is not told again.
     again = apply(tmp_path, old.replace("Prints your notes", "Prints"), "--yes")
@@ -301,8 +301,8 @@ def test_apply_on_postgresql_writes_all_or_nothing(tmp_path: Path, postgres_url:
     assert apply(tmp_path, FILE + APIS).out == "Nothing to change.\n"
     # Beside the configuration, where there is no database file to lie beside.
     assert (tmp_path / "valetkey.keyring").stat().st_mode & 0o077 == 0
-    told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
-    levels = {finding["about"]: finding["level"] for finding in told}
+    findings = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    levels = {finding["about"]: finding["level"] for finding in findings}
     assert levels["authorization database"] == "ok"
     assert levels["authorization database's clock"] == "ok"
 
@@ -332,7 +332,7 @@ address = { locality = "London", country = "UK" }
 def test_invalid_claim_is_reported_with_its_place(tmp_path: Path) -> None:
     configure(tmp_path)
     text = '[[users]]\nusername = "ada"\nemail = "a@example.com"\n'
-    for line, place in (
+    for line, field in (
         ('address = "London"', "users[1].address"),
         ('address = { planet = "Mars" }', "users[1].address"),
         ("nickname = 5", "users[1].nickname"),
@@ -341,7 +341,7 @@ def test_invalid_claim_is_reported_with_its_place(tmp_path: Path) -> None:
     ):
         ran = apply(tmp_path, text + line, "--yes")
         assert ran.code == 2
-        assert place in ran.err
+        assert field in ran.err
 
 
 def test_the_sector_of_a_client_with_scopes_of_an_api_is_asked(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ default_max_age = 600
     shown = valetkey("client", "show", "printer", "--json", here=tmp_path).json
     assert shown["post_logout_redirect_uris"] == ["https://app.example/bye"]
     assert shown["default_max_age"] == 600
-    for wrong, place in (
+    for wrong, field in (
         ('jwks_uri = "http://app.example/"', "clients[1].jwks_uri"),
         ('default_max_age = "x"', "clients[1].default_max_age"),
         ('request_uris = ["x"]', "clients[1].request_uris[1]"),
@@ -381,7 +381,7 @@ default_max_age = 600
     ):
         ran = apply(tmp_path, FILE.replace('type = "conf', f'{wrong}\ntype = "conf', 1), "--yes")
         assert ran.code == 2, wrong
-        assert place in ran.err, ran.err
+        assert field in ran.err, ran.err
 
 
 def test_keys_of_a_client_are_a_table_or_text(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ authentication_method = "private_key_jwt"
     for name in ("jwks", "key_set"):
         same = f"{site}{name} = '{json.dumps(document)}'\n"
         assert apply(tmp_path, same).out == "Nothing to change.\n"
-    for wrong, said in (
+    for wrong, message in (
         ("jwks = 7", "write a JWK set: a table such as"),
         ("jwks = '{}'\nkey_set = '{}'", "write one of them"),
         ("jwk = '{}'", "did you mean jwks?"),
@@ -413,4 +413,4 @@ authentication_method = "private_key_jwt"
     ):
         refused = apply(tmp_path, f"{site}{wrong}\n")
         assert refused.code == 2
-        assert said in refused.err
+        assert message in refused.err

@@ -110,8 +110,8 @@ def test_a_file_declares_groups_roles_and_claims(tmp_path: Path) -> None:
     wrong = wrong.replace('"userinfo"]', '"cookie"]').replace('"night"', '"two words"')
     refused = apply(tmp_path, wrong + DECLARED, "--yes")
     assert refused.code == 2
-    for place in ("groups[2].name", "roles[1].role", "claims[1].in"):
-        assert place in refused.err
+    for field in ("groups[2].name", "roles[1].role", "claims[1].in"):
+        assert field in refused.err
     assert dump(tmp_path) == before
 
 
@@ -189,9 +189,9 @@ def test_an_exported_brand_changes_nothing_here_and_is_the_same_elsewhere(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
-    for each in (here, elsewhere):
-        each.mkdir()
-        begin(each, "sqlite", request)
+    for folder in (here, elsewhere):
+        folder.mkdir()
+        begin(folder, "sqlite", request)
     assert "[brand]" not in valetkey("export", here=here).out
     dark = BRAND + 'logo_dark = "images/logo.png"\nprivacy_url = "https://acme.example/50%25"\n'
     assert apply(here, dark, "--yes").code == 0
@@ -229,8 +229,8 @@ def test_invalid_brand_is_refused_with_its_place_and_nothing_is_changed(
     ):
         ran = apply(tmp_path, f"[brand]\n{wrong}\n", "--yes")
         assert ran.code == 2, wrong
-        for place in places:
-            assert f"brand.{place}: " in ran.err, wrong
+        for field in places:
+            assert f"brand.{field}: " in ran.err, wrong
     for wrong in ('brand = "Acme"', '[[brand]]\nname = "Acme"'):
         ran = apply(tmp_path, wrong, "--yes")
         assert ran.code == 2

@@ -122,7 +122,7 @@ def test_pruning_removes_what_the_file_created_and_nothing_else(
     assert done.out.splitlines()[-1] == "Done: 0 created, 0 changed, 3 unchanged, 10 removed."
     assert apply(tmp_path, NAME + STAY, "--prune").out == NOTHING
     users = valetkey("user", "list", "--json", here=tmp_path).json
-    assert {each["username"]: each["disabled_at"] is None for each in users} == {
+    assert {user["username"]: user["disabled_at"] is None for user in users} == {
         "ada": True,
         "bob": True,
         "eve": False,
@@ -199,9 +199,9 @@ def test_a_terminal_asks_for_the_name_of_the_file(tmp_path: Path, typed: str, co
 def test_json_of_a_plan_names_what_would_be_removed(tmp_path: Path) -> None:
     configure(tmp_path)
     assert apply(tmp_path, NAME + STAY, "--yes").code == 0
-    told = apply(tmp_path, NAME, "--prune", "--plan", "--json")
-    assert json.loads(told.out)["applied"] is False
-    assert {(step["action"], step["kind"]) for step in told.json["steps"]} == {
+    plan = apply(tmp_path, NAME, "--prune", "--plan", "--json")
+    assert json.loads(plan.out)["applied"] is False
+    assert {(step["action"], step["kind"]) for step in plan.json["steps"]} == {
         ("remove", "group"),
         ("remove", "api"),
         ("remove", "user"),
@@ -231,13 +231,13 @@ password = "correct horse battery staple"
 """
     assert apply(tmp_path, STAY + GO + more, "--yes").code == 0
     for arguments in (("--users", "--name", "site"), ()):
-        told = valetkey("export", *arguments, here=tmp_path)
-        assert told.code == 0, told.err
+        export = valetkey("export", *arguments, here=tmp_path)
+        assert export.code == 0, export.err
         for hidden in (secret, "staple", "$argon2", "whsec_", "vk_cs_"):
-            assert hidden not in told.out + told.err
-        assert ("ada" in told.out) is bool(arguments)
+            assert hidden not in export.out + export.err
+        assert ("ada" in export.out) is bool(arguments)
         before = dump(tmp_path)
-        ran = apply(tmp_path, told.out)
+        ran = apply(tmp_path, export.out)
         assert (ran.out, ran.err) == (NOTHING, "")
         assert dump(tmp_path) == before
     everything = valetkey("export", "--users", here=tmp_path).out

@@ -108,7 +108,7 @@ def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost
         assert client(tmp_path, f"allow-{name}", "printer", "--yes").code == 0
         shown = client(tmp_path, "show", "printer", "--json").json
         assert name in shown["grant_types"]
-        assert any(each.startswith(f"{name}: ") for each in shown["costs"])
+        assert any(shown_cost.startswith(f"{name}: ") for shown_cost in shown["costs"])
         assert client(tmp_path, f"allow-{name}", "printer", "--off").code == 0
         assert name not in client(tmp_path, "show", "printer", "--json").json["grant_types"]
 
@@ -154,7 +154,7 @@ def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
 
 def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
     begin(tmp_path)
-    said = (
+    options = (
         "--post-logout-redirect-uri",
         "https://app.example/bye",
         "--backchannel-logout-uri",
@@ -167,7 +167,7 @@ def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
         "--logo-uri",
         "https://app.example/logo.png",
     )
-    made = client(tmp_path, "create", *PRINTER, *said, "--json")
+    made = client(tmp_path, "create", *PRINTER, *options, "--json")
     assert made.code == 0, made.err
     expected = {
         "post_logout_redirect_uris": ["https://app.example/bye"],
@@ -214,7 +214,7 @@ def test_a_secret_is_made_where_a_change_needs_one(tmp_path: Path) -> None:
 
 def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
     make_printer(tmp_path)
-    for said in (
+    for options in (
         ("--jwks-uri", "http://app.example/keys"),
         ("--frontchannel-logout-uri", "https://evil.example/"),
         ("--response-type", "id_token"),
@@ -223,8 +223,8 @@ def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
         ("--key-set", "missing.json"),
         ("--sector-identifier-uri", "https://127.0.0.1:9/sector"),
     ):
-        ran = client(tmp_path, "change", "printer", *said)
-        assert ran.code == 2, said
+        ran = client(tmp_path, "change", "printer", *options)
+        assert ran.code == 2, options
         assert ran.err
 
 
@@ -244,8 +244,8 @@ def test_a_client_is_given_an_owner(tmp_path: Path) -> None:
 
 def test_a_preset_registers_and_prints_its_configuration(tmp_path: Path) -> None:
     begin(tmp_path)
-    known = {each["preset"] for each in client(tmp_path, "presets", "--json").json}
-    assert {"spring-boot", "kubelogin"} <= known
+    presets = {preset["preset"] for preset in client(tmp_path, "presets", "--json").json}
+    assert {"spring-boot", "kubelogin"} <= presets
     callback = "https://app.example/login/oauth2/code/valetkey"
     ran = client(
         tmp_path, "create", "--name", "Shop", "--preset", "spring-boot", "--redirect-uri", callback

@@ -46,8 +46,8 @@ def test_a_setting_is_explained_with_value_origin_default_and_reason(tmp_path: P
     ran = valetkey(*arguments, here=tmp_path, environment=environment)
     assert 'access_token_lifetime = "10m"  (environment; default "1h")' in ran.out
     assert "RFC 9068" in ran.out
-    (told,) = valetkey(*arguments, "--json", here=tmp_path, environment=environment).json
-    assert (told["value"], told["origin"], told["default"]) == ("10m", "environment", "1h")
+    (setting,) = valetkey(*arguments, "--json", here=tmp_path, environment=environment).json
+    assert (setting["value"], setting["origin"], setting["default"]) == ("10m", "environment", "1h")
 
 
 def test_secrets_are_not_explained_away(tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_check_reads_a_theme_and_certificates_as_serve_does(tmp_path: Path) -> N
     )
     ran = valetkey("config", "check", "--json", here=tmp_path)
     assert ran.code == 2
-    found = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
-    assert found.keys() == {"brand.theme", "fetch.ca_file"}
-    assert "home.html, line 2" in found["brand.theme"]
+    problems = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
+    assert problems.keys() == {"brand.theme", "fetch.ca_file"}
+    assert "home.html, line 2" in problems["brand.theme"]
     free = 'url = "http://localhost:0"\nlisten = "127.0.0.1:0"\n'
     (tmp_path / "valetkey.toml").write_text(
         f'[brand]\ntheme = "theme"\n[authorization]\n{free}[resource]\n{free}', encoding="utf-8"
@@ -107,7 +107,10 @@ def test_wrong_keep_claims_is_reported_with_its_provider(tmp_path: Path) -> None
         ('"hd"', "keep_claims is not a list"),
         ("[7]", "keep_claims contains an invalid name"),
         ('["a b"]', "keep_claims contains an invalid name"),
-        (str([f"c{each}" for each in range(21)]), "keep_claims contains 21 names, 20 are allowed"),
+        (
+            str([f"c{number}" for number in range(21)]),
+            "keep_claims contains 21 names, 20 are allowed",
+        ),
     ):
         (tmp_path / "valetkey.toml").write_text(
             '[[federation.providers]]\nid = "google"\n'
@@ -117,5 +120,5 @@ def test_wrong_keep_claims_is_reported_with_its_provider(tmp_path: Path) -> None
         )
         ran = valetkey("config", "check", "--json", here=tmp_path)
         assert ran.code == 2
-        found = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
-        assert wrong in found["federation.providers"], found
+        problems = {problem["setting"]: problem["wrong"] for problem in ran.json["problems"]}
+        assert wrong in problems["federation.providers"], problems

@@ -26,7 +26,7 @@ def test_migrate_makes_both_and_twice_is_once(tmp_path: Path) -> None:
         assert database(tmp_path, "migrate").code == 0
         ran = database(tmp_path, "check", "--json")
         assert ran.code == 0
-        assert [(each["server"], each["ok"]) for each in ran.json] == [
+        assert [(server["server"], server["ok"]) for server in ran.json] == [
             ("authorization", True),
             ("resource", True),
         ]
@@ -115,6 +115,6 @@ def test_plan_shows_statements_and_locks_and_changes_nothing(tmp_path: Path) -> 
     assert "resource: " in planned.out
     assert "    0002_lists.sql: CREATE TABLE " in planned.out
     assert "        lock: the database: writes wait" in planned.out
-    told = database(tmp_path, "migrate", "--plan", "--json").json
-    assert [len(each["steps"]) > 0 for each in told] == [False, True]
+    plans = database(tmp_path, "migrate", "--plan", "--json").json
+    assert [len(plan["steps"]) > 0 for plan in plans] == [False, True]
     assert file.read_bytes() == before

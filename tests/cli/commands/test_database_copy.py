@@ -145,8 +145,8 @@ def test_copied_databases_keep_tokens_records_and_secrets(shop: Shop) -> None:
     for old, new in (("sqlite.toml", "postgres.toml"), ("postgres.toml", "back.toml")):
         ran = shop.copy(old, new, "--yes", "--json")
         assert ran.code == 0, ran.err
-        assert [each["server"] for each in ran.json] == ["authorization", "resource"]
-        rows = {each["table"]: each["rows"] for each in ran.json[0]["tables"]}
+        assert [server["server"] for server in ran.json] == ["authorization", "resource"]
+        rows = {table["table"]: table["rows"] for table in ran.json[0]["tables"]}
         assert rows["users"] == rows["webhooks"] == 1
         assert "writes are refused" in ran.err
         again = shop.copy(old, new, "--yes", "--json")
@@ -176,10 +176,12 @@ def test_servers_answer_reads_while_the_copy_is_made_and_stop_at_its_end(shop: S
         begin_copy(shop, "sqlite.toml", "postgres.toml")
         for _ in range(3):
             assert notes(site, tokens).status_code == 200
-            asked = {"token": tokens["access_token"]}
+            introspection = {"token": tokens["access_token"]}
             auth = ("printer", shop.secret)
-            told = requests.post(f"{shop.url}/oauth/introspect", asked, auth=auth, timeout=CEILING)
-            assert told.json()["active"] is True
+            answer = requests.post(
+                f"{shop.url}/oauth/introspect", introspection, auth=auth, timeout=CEILING
+            )
+            assert answer.json()["active"] is True
             for url in (site.authorization, site.resource):
                 assert get(f"{url}/health/ready")[0] == 200
             assert get(f"{shop.url}/oauth/jwks")[0] in {200, 404}
@@ -264,9 +266,9 @@ def test_copy_that_is_killed_anywhere_is_never_used_half_filled_and_continues(sh
             assert b"writes are refused" in process.stderr.readline()
             time.sleep(delay)
             process.kill()
-        if (found := asyncio.run(state(target, shop.here))) is None:
+        if (rows := asyncio.run(state(target, shop.here))) is None:
             break
-        copied.add(found)
+        copied.add(rows)
         assert asyncio.run(state(source, shop.here)) is not None
     assert len(copied) > 1, copied
     ran = shop.copy("sqlite.toml", "postgres.toml", "--yes", "--server", "authorization")

@@ -20,11 +20,13 @@ from valetkey.config.load import load
 
 def levels(ran: Ran) -> dict[str, str]:
     worst = {"ok": 0, "warning": 1, "error": 2}
-    found: dict[str, str] = {}
+    subject_levels: dict[str, str] = {}
     for finding in ran.json["findings"]:
-        before = found.get(finding["about"], "ok")
-        found[finding["about"]] = max(before, finding["level"], key=lambda level: worst[level])
-    return found
+        before = subject_levels.get(finding["about"], "ok")
+        subject_levels[finding["about"]] = max(
+            before, finding["level"], key=lambda level: worst[level]
+        )
+    return subject_levels
 
 
 def about(ran: Ran, name: str) -> list[dict[str, Any]]:
@@ -36,12 +38,12 @@ def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
     with serving(tmp_path):
         ran = valetkey("doctor", "--logs", "serve.log", "--json", here=tmp_path)
     assert ran.code == 0, ran.out
-    found = levels(ran)
+    subject_levels = levels(ran)
     # Of the machine on which the test runs, and of its kernel.
-    found.pop("this machine's clock", None)
+    subject_levels.pop("this machine's clock", None)
     # Its heartbeat may be written after the server is ready.
-    assert found.pop(f"node {socket.gethostname()}", "ok") == "ok"
-    assert found == dict.fromkeys(
+    assert subject_levels.pop(f"node {socket.gethostname()}", "ok") == "ok"
+    assert subject_levels == dict.fromkeys(
         [
             "configuration",
             "resource disk",
@@ -79,9 +81,9 @@ def test_doctor_warns_of_legacy_clients_and_secrets_in_urls(tmp_path: Path) -> N
         with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60):
             ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 0
-    found = [finding["found"] for finding in about(ran, "client robot")]
-    assert any("may use the password grant" in text for text in found)
-    assert any("sent its secret in a URL" in text and "Requests: 1," in text for text in found)
+    texts = [finding["found"] for finding in about(ran, "client robot")]
+    assert any("may use the password grant" in text for text in texts)
+    assert any("sent its secret in a URL" in text and "Requests: 1," in text for text in texts)
     assert secret not in ran.out
 
 
@@ -135,10 +137,10 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
     credential.write_text("a-secret")
     credential.chmod(0o644)
     ran = valetkey("doctor", "--json", here=tmp_path)
-    told = {
-        (each["check"], each["level"], each["found"], each["next"])
-        for each in ran.json["findings"]
-        if each["console"] and each["level"] != "ok"
+    doctor_findings = {
+        (finding["check"], finding["level"], finding["found"], finding["next"])
+        for finding in ran.json["findings"]
+        if finding["console"] and finding["level"] != "ok"
     }
 
     async def shown() -> set[tuple[str, str, str, str]]:
@@ -146,21 +148,21 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
         it = foundation_without_setup(settings)
         try:
             inspector = Inspector(settings, it.store, it.keyring, it.roles, CHECKS)
-            found = (await inspector.inspect(it.runtime.now())).findings
+            findings = (await inspector.inspect(it.runtime.now())).findings
         finally:
             await it.close()
         return {
             (
-                each.condition.name,
-                each.level.value,
-                each.sentence,
-                " ".join(part for part in (each.fix, each.command) if part),
+                finding.condition.name,
+                finding.level.value,
+                finding.sentence,
+                " ".join(part for part in (finding.fix, finding.command) if part),
             )
-            for each in found
+            for finding in findings
         }
 
-    assert asyncio.run(shown()) == told
-    assert {name for name, *_ in told} >= {
+    assert asyncio.run(shown()) == doctor_findings
+    assert {name for name, *_ in doctor_findings} >= {
         "webhook_failed",
         "password",
         "first_keys",
@@ -168,7 +170,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
         "mail_off",
     }
     # Of these a shell is told alone.
-    assert {each["about"] for each in ran.json["findings"] if not each["console"]} >= {
+    assert {finding["about"] for finding in ran.json["findings"] if not finding["console"]} >= {
         "configuration",
         "resource database",
         "authorization server",
@@ -227,8 +229,8 @@ def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Pat
         check=False,
     )
     assert ran.returncode == 1
-    found = {each["about"]: each for each in json.loads(ran.stdout)["findings"]}
-    assert found["file modes"]["level"] == "error"
-    assert found["file modes"]["next"] == f"chmod 600 {credential}"
-    assert found["open files"]["level"] == "warning"
-    assert "LimitNOFILE" in found["open files"]["next"]
+    findings = {finding["about"]: finding for finding in json.loads(ran.stdout)["findings"]}
+    assert findings["file modes"]["level"] == "error"
+    assert findings["file modes"]["next"] == f"chmod 600 {credential}"
+    assert findings["open files"]["level"] == "warning"
+    assert "LimitNOFILE" in findings["open files"]["next"]

@@ -64,7 +64,7 @@ def test_both_logs_are_read_page_by_page_as_one(tmp_path: Path) -> None:
     filled(tmp_path)
     whole = logged(tmp_path, "--after", "1970-01-01")
     assert len(whole) == 11
-    order = [(each["at"], each["server"]) for each in whole]
+    order = [(event["at"], event["server"]) for event in whole]
     assert order == sorted(order)
     paged = logged(tmp_path, "--after", "1970-01-01", "--limit", "2")
     while page := logged(tmp_path, "--after", paged[-1]["id"], "--limit", "2"):
@@ -77,7 +77,7 @@ def test_both_logs_are_read_page_by_page_as_one(tmp_path: Path) -> None:
 def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> None:
     filled(tmp_path)
     notes = logged(tmp_path, "--object", "notes", "--after", "1970-01-01")
-    assert [each["id"] for each in notes] == ["x_0.1", "x_0.2", "x_1.1", "x_2.1"]
+    assert [event["id"] for event in notes] == ["x_0.1", "x_0.2", "x_1.1", "x_2.1"]
     assert notes[1] == {
         "id": "x_0.2",
         "server": "resource",
@@ -138,9 +138,9 @@ url = "https://example.com/hook"
         ("api", ["api.registered"]),
         ("webhook", ["webhook.created"]),
     ):
-        found = logged(tmp_path, "--subject", kind)
-        assert [each["name"] for each in found] == names, kind
-        assert logged(tmp_path, "--subject", kind, "--outcome", "success") == found
+        subject_events = logged(tmp_path, "--subject", kind)
+        assert [event["name"] for event in subject_events] == names, kind
+        assert logged(tmp_path, "--subject", kind, "--outcome", "success") == subject_events
         assert logged(tmp_path, "--subject", kind, "--outcome", "failure") == []
         assert logged(tmp_path, "--subject", kind, "--after", "2099-01-01") == []
     webhook = logged(tmp_path, "--subject", "webhook")[0]["webhook_id"]
@@ -156,7 +156,7 @@ def test_events_of_running_servers_are_listed(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path) as site:
         assert requests.get(f"{site.resource}/health/ready", timeout=60).status_code == 200
-        names = [each["name"] for each in logged(tmp_path)]
+        names = [event["name"] for event in logged(tmp_path)]
         assert "signing_key.issued" in names
         assert "client.registered" in names
 
@@ -187,6 +187,8 @@ def test_chain_of_running_server_is_exported_and_tampering_is_named(tmp_path: Pa
     assert "block  1: its content does not match its hash" in verified.out
     (tmp_path / "known.jsonl").write_text("{}")
     assert events(tmp_path, "verify", "--checkpoints", "known.jsonl").code == 2
-    found = valetkey("doctor", "--json", here=tmp_path).json["findings"]
-    (finding,) = [each for each in found if each["about"] == "audit export file:audit.jsonl"]
+    findings = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    (finding,) = [
+        result for result in findings if result["about"] == "audit export file:audit.jsonl"
+    ]
     assert finding["level"] == "error"

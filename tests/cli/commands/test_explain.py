@@ -23,12 +23,12 @@ def refused(url: str, body: bytes) -> str:
 
 
 def explained(here: Path, reference: str, *arguments: str) -> Ran:
-    def found() -> Ran | None:
+    def explanation() -> Ran | None:
         ran = valetkey("explain", reference, *arguments, here=here)
         return ran if ran.code == 0 else None
 
     # Records follow their refusals by a moment.
-    ran = wait_until(found)
+    ran = wait_until(explanation)
     assert ran is not None
     return ran
 
@@ -39,16 +39,16 @@ def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -
         body = f"grant_type=client_credentials&client_id=x&client_secret={SECRET}".encode()
         at_token = refused(f"{site.authorization}/token", body)
         at_notes = refused(f"{site.resource}/v2/notes", b"")
-        told = explained(tmp_path, at_token, "--json")
-        assert told.json["server"] == "authorization"
-        assert told.json["code"] == "invalid_client"
-        assert told.json["check"]
-        assert SECRET not in told.out
+        explanation = explained(tmp_path, at_token, "--json")
+        assert explanation.json["server"] == "authorization"
+        assert explanation.json["code"] == "invalid_client"
+        assert explanation.json["check"]
+        assert SECRET not in explanation.out
         # The access log and the record name the same request.
         wait_until(lambda: at_token in site.log.read_text(encoding="utf-8"))
         written = site.log.read_text(encoding="utf-8").splitlines()
         logged = [json.loads(line) for line in written if at_token in line]
-        assert [line["request_id"] for line in logged] == [told.json["request_id"]]
+        assert [line["request_id"] for line in logged] == [explanation.json["request_id"]]
         assert explained(tmp_path, at_notes, "--json").json["server"] == "resource"
     # The records stay when the servers are stopped; a reference may be spelt as it was heard.
     spoken = at_token.removeprefix("VK-").replace("-", " ").lower().replace("1", "l")

@@ -32,9 +32,9 @@ def token(url: str, secret: str) -> int:
     form = urllib.parse.urlencode(
         {"grant_type": "client_credentials", "client_id": "robot", "client_secret": secret}
     )
-    asked = urllib.request.Request(f"{url}/oauth/token", form.encode(), method="POST")
+    request = urllib.request.Request(f"{url}/oauth/token", form.encode(), method="POST")
     try:
-        with urllib.request.urlopen(asked, timeout=CEILING) as answer:
+        with urllib.request.urlopen(request, timeout=CEILING) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         with refused:
@@ -76,7 +76,7 @@ def test_full_disk_is_not_ready_until_writes_succeed_again(small_disk: Path) -> 
         eventually(lambda: get(f"{site.resource}/health/ready")[0] == 503, "it stays ready")
         assert [get(f"{url}/health/live")[0] for url in urls] == [200, 200]
         ran = valetkey("doctor", "--json", here=small_disk)
-        bad = {each["about"] for each in ran.json["findings"] if each["level"] == "error"}
+        bad = {finding["about"] for finding in ran.json["findings"] if finding["level"] == "error"}
         assert {"authorization database", "resource database"} <= bad
         filler.unlink()
         assert token(site.authorization, secret) == 200

@@ -18,7 +18,7 @@ def test_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     made = valetkey(*api, "--json", here=tmp_path)
     assert made.code == 0, made.err
     ran: dict[str, Ran] = {}
-    for block in (each for page in PAGES for each in blocks(page)):
+    for block in (code_block for page in PAGES for code_block in blocks(page)):
         if block.language == "sh":
             for line in block.code.replace("API_ID", made.json["api_id"]).splitlines():
                 done = ran[line] = valetkey(*shlex.split(line)[1:], here=tmp_path)

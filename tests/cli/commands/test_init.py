@@ -52,14 +52,14 @@ def test_configuration_from_options_passes_doctor_and_is_never_overwritten(tmp_p
     free = tomllib.loads(configure_ports(tmp_path).read_text())
     (tmp_path / "valetkey.toml").unlink()
     urls = ("--url", free["authorization"]["url"], "--api-url", free["resource"]["url"])
-    given = ("--no-input", *urls, *OWNER)
-    ran = valetkey("init", *given, here=tmp_path)
+    options = ("--no-input", *urls, *OWNER)
+    ran = valetkey("init", *options, here=tmp_path)
     assert ran.code == 0, ran.err
     with serving(tmp_path):
         doctor = valetkey("doctor", here=tmp_path)
     assert doctor.code == 0, doctor.out
     before = (tmp_path / "valetkey.toml").read_bytes()
-    again = valetkey("init", *given, here=tmp_path)
+    again = valetkey("init", *options, here=tmp_path)
     assert (again.code, again.out) == (2, "")
     assert "exists" in again.err
     assert (tmp_path / "valetkey.toml").read_bytes() == before

@@ -25,8 +25,8 @@ def key(here: Path, *arguments: str) -> Ran:
 
 
 def listed(here: Path, algorithm: str = "ES256") -> list[dict[str, str]]:
-    found = key(here, "list", "--json").json["signing_keys"]
-    return [entry for entry in found if entry["algorithm"] == algorithm]
+    signing_keys = key(here, "list", "--json").json["signing_keys"]
+    return [entry for entry in signing_keys if entry["algorithm"] == algorithm]
 
 
 def states(here: Path, algorithm: str = "ES256") -> list[str]:
@@ -121,8 +121,8 @@ def test_signing_secrets_are_resealed(tmp_path: Path) -> None:
     def opened(foundation: Foundation, tx: Transaction) -> object:
         client = tx.clients.find("signer")
         assert client is not None
-        found = foundation.shared_secrets.live_secrets(client, foundation.runtime.now())
-        return [secret.reveal() for secret in found]
+        secrets = foundation.shared_secrets.live_secrets(client, foundation.runtime.now())
+        return [secret.reveal() for secret in secrets]
 
     assert _deed(tmp_path, opened) == [text]
 
@@ -162,8 +162,8 @@ def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_pa
     assert file.read_text(encoding="ascii") != before
     assert file.stat().st_mode & 0o077 == 0
     with serving(tmp_path):
-        told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
-    assert "ok" in [each["level"] for each in told if each["about"] == "credential"]
+        findings = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    assert "ok" in [finding["level"] for finding in findings if finding["about"] == "credential"]
 
 
 def test_backup_of_the_keyring_can_be_restored(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_asking_makes_neither_database_nor_keyring(tmp_path: Path) -> None:
     configure(tmp_path)
     for command in _ASKS:
         valetkey(*command, here=tmp_path)
-        assert [each.name for each in tmp_path.iterdir()] == ["valetkey.toml"], command
+        assert [path.name for path in tmp_path.iterdir()] == ["valetkey.toml"], command
 
 
 def test_older_copy_of_a_database_is_refused_until_an_operator_decides(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ def test_login_prints_a_token_that_the_api_accepts(tmp_path: Path) -> None:
         assert "access_denied" in err
         code, out, err = _login(servers, tmp_path, "allow")
         assert code == 0, err
-        said = json.loads(out)
-        assert said["scope"] == "notes:read"
-        bearer = {"authorization": f"Bearer {said['access_token']}"}
+        token_response = json.loads(out)
+        assert token_response["scope"] == "notes:read"
+        bearer = {"authorization": f"Bearer {token_response['access_token']}"}
         notes = f"{servers.api_url}/v2/notes"
         assert requests.get(notes, headers=bearer, timeout=CEILING).status_code == 200
         refused = requests.post(notes, json={"title": "x"}, headers=bearer, timeout=CEILING)
         assert refused.status_code == 403
-    assert [each.name for each in tmp_path.iterdir()] == ["servers"]
+    assert [path.name for path in tmp_path.iterdir()] == ["servers"]
 
 
 def test_login_sends_no_secret_without_tls(tmp_path: Path) -> None:

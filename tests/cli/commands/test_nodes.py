@@ -55,7 +55,7 @@ def _nodes(here: Path) -> int:
 
 def _said(here: Path, about: str) -> Sequence[Mapping[str, str]]:
     findings = valetkey("doctor", "--json", here=here).json["findings"]
-    return [each for each in findings if each["about"].startswith(about)]
+    return [finding for finding in findings if finding["about"].startswith(about)]
 
 
 def test_node_of_two_workers_is_one_until_it_is_stopped(here: Path) -> None:
@@ -72,7 +72,7 @@ def test_node_of_two_workers_is_one_until_it_is_stopped(here: Path) -> None:
         site.process.terminate()
         assert site.process.wait(60) == 0
     assert _nodes(here) == 0
-    assert [each["found"] for each in _said(here, "node")] == ["No running node is known."]
+    assert [finding["found"] for finding in _said(here, "node")] == ["No running node is known."]
 
 
 def test_killed_node_is_missing_until_it_is_started_again(here: Path) -> None:
@@ -90,7 +90,7 @@ def test_killed_node_is_missing_until_it_is_started_again(here: Path) -> None:
     file.write_text(file.read_text().replace("127.0.0.1:0", _address(here), 2))
     with serving(here) as site:
         eventually(lambda: len(_said(here, "node")) == 2, "the node is not back")
-        assert [each["level"] for each in _said(here, "node")] == ["ok", "ok"]
+        assert [finding["level"] for finding in _said(here, "node")] == ["ok", "ok"]
     assert _nodes(here) == 0
 
 
@@ -125,9 +125,9 @@ def test_backup_is_recorded_and_a_restored_database_says_so(tmp_path: Path) -> N
         arguments = ("--authorization", saved, "--accept", "--yes")
         ran_restore = valetkey("database", "restore", *arguments, here=tmp_path)
         assert ran_restore.code == 0, ran_restore.err
-        assert [each["check"] for each in _said(tmp_path, "backup")] == [says]
+        assert [finding["check"] for finding in _said(tmp_path, "backup")] == [says]
     assert valetkey("database", "backup", "--record", here=tmp_path).code == 0
-    assert [each["check"] for each in _said(tmp_path, "backup")] == ["backup_recorded"]
+    assert [finding["check"] for finding in _said(tmp_path, "backup")] == ["backup_recorded"]
 
 
 def test_backup_of_postgresql_is_recorded(here: Path) -> None:

@@ -30,9 +30,9 @@ def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
     assert file.read_text() == f"{url}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     # Nowhere else: the database keeps a fingerprint.
-    others = [each for each in file.parent.iterdir() if each != file]
+    others = [other for other in file.parent.iterdir() if other != file]
     assert others
-    assert not [each for each in others if link.encode() in each.read_bytes()]
+    assert not [other for other in others if link.encode() in other.read_bytes()]
     again = valetkey("owner", "--json", here=tmp_path).json
     assert again["expires_in"] == 900
     assert link not in again["url"]
@@ -98,6 +98,6 @@ def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
 def test_user_is_signed_out_everywhere(tmp_path: Path) -> None:
     make_ada(tmp_path)
     assert user(tmp_path, "sign-out", "ada").out == "ada is signed out. Sessions ended: 0\n"
-    said = user(tmp_path, "sign-out", "1001", "--json").json
-    assert said == {"uid": 1001, "sessions": 0}
+    result = user(tmp_path, "sign-out", "1001", "--json").json
+    assert result == {"uid": 1001, "sessions": 0}
     assert user(tmp_path, "sign-out", "bob").code == 2

@@ -95,8 +95,8 @@ def _changes_itself(site: Site, record: dict[str, str], uri: str) -> int:
     ).json()["access_token"]
     own, headers = f"{site.resource}/v2/client", {"Authorization": f"Bearer {token}"}
     assert requests.get(own, headers=headers, timeout=60).status_code == 200
-    said = {"redirect_uri": uri}
-    return requests.patch(own, json=said, headers=headers, timeout=60).status_code
+    change = {"redirect_uri": uri}
+    return requests.patch(own, json=change, headers=headers, timeout=60).status_code
 
 
 def test_a_note_is_a_line(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def test_changed_file_is_used_and_wrong_file_changes_nothing(tmp_path: Path) -> 
         wait_until(lambda: "reload refused" in site.log.read_text())
         changed = text.replace("workers = 1", "workers = 2")
         file.write_text(f'{changed}[brand]\nname = "Second Name"\n', encoding="utf-8")
-        asked = valetkey("reload", here=tmp_path)
-        assert asked.code == 0, asked.err
-        assert f"process {site.process.pid}" in asked.out
+        ran = valetkey("reload", here=tmp_path)
+        assert ran.code == 0, ran.err
+        assert f"process {site.process.pid}" in ran.out
         wait_until(lambda: "needs a restart: authorization.workers" in site.log.read_text())
         wait_until(lambda: _named(site.authorization, "Second Name"))
         database = 'database = "sqlite:///other.db"\n'
@@ -59,9 +59,9 @@ def test_servers_end_when_their_terminal_is_closed(tmp_path: Path) -> None:
         # Ignored if this suite was started with nohup, and children inherit that.
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execve(PROGRAM, [str(PROGRAM), "serve"], clean_environment())
-    said = b""
-    while b"ready authorization=" not in said:
-        said += os.read(terminal, 4_096)
+    output = b""
+    while b"ready authorization=" not in output:
+        output += os.read(terminal, 4_096)
     note = tmp_path / "valetkey/authorization.pid"
     assert int(note.read_text()) == child
     os.close(terminal)

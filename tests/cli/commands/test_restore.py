@@ -126,8 +126,8 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     for name in ("printer", "lost", *_REPLACED):
         made = valetkey("client", "create", "--id", name, "--name", name, *options, here=tmp_path)
         secrets.append(made.json["client_secret"])
-    found = text.split('url = "')[1].split('"')[0]
-    return Shop(tmp_path, found, secrets[0], save, replace_database)
+    shop_url = text.split('url = "')[1].split('"')[0]
+    return Shop(tmp_path, shop_url, secrets[0], save, replace_database)
 
 
 def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:

@@ -228,9 +228,9 @@ def test_database_that_others_may_read_is_refused_by_every_command(
         assert "ready" not in ran.out
     file.chmod(0o600)
     with serving(tmp_path, subprocess.Popen):
-        names = {each.name for each in (tmp_path / "valetkey").iterdir()}
+        names = {path.name for path in (tmp_path / "valetkey").iterdir()}
         assert {f"{name}.db", f"{name}.db-wal", f"{name}.db-shm"} <= names
-        assert all(each.stat().st_mode & 0o077 == 0 for each in (tmp_path / "valetkey").iterdir())
+        assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "valetkey").iterdir())
 
 
 def test_a_resource_server_alone_asks_for_its_credential(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_resource_server_gets_no_secret_of_the_authorization_server(tmp_path: Pa
     # Too long for the address of a Unix socket.
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    given = {
+    variables = {
         "VALETKEY__AUTHORIZATION__KEYRING_TEXT": keyring.replace("\n", ";").split(";", 1)[1],
         "VALETKEY__AUTHORIZATION__DATABASE": "sqlite:///valetkey/authorization.db",
         "VALETKEY__MAIL__PASSWORD": "canary",
@@ -267,7 +267,7 @@ def test_resource_server_gets_no_secret_of_the_authorization_server(tmp_path: Pa
     with subprocess.Popen(
         [str(PROGRAM), "serve"],
         cwd=tmp_path,
-        env={**clean_environment(), **given},
+        env={**clean_environment(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -21,9 +21,9 @@ MODE = "registration.mode"
 
 
 def _registers(url: str) -> bool:
-    place = f"{url}/.well-known/openid-configuration"
+    metadata_url = f"{url}/.well-known/openid-configuration"
     try:
-        with urllib.request.urlopen(place, timeout=10) as answer:
+        with urllib.request.urlopen(metadata_url, timeout=10) as answer:
             return "registration_endpoint" in json.load(answer)
     except OSError:
         return False

@@ -41,13 +41,13 @@ def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
 
 def test_all_faults_of_an_account_are_reported_together(tmp_path: Path) -> None:
     begin(tmp_path)
-    given = ("--name", "x" * 201, "--email", "bob", "--generate-password")
-    ran = user(tmp_path, "create", "bob", *given)
+    options = ("--name", "x" * 201, "--email", "bob", "--generate-password")
+    ran = user(tmp_path, "create", "bob", *options)
     assert ran.code == 2
     assert "--name: " in ran.err
     assert "--email: " in ran.err
-    given = ("--birthdate", "1815-13-01", "--email", "b@example.com", "--generate-password")
-    ran = user(tmp_path, "create", "b ob", *given)
+    options = ("--birthdate", "1815-13-01", "--email", "b@example.com", "--generate-password")
+    ran = user(tmp_path, "create", "b ob", *options)
     assert ran.code == 2
     assert "username: " in ran.err
     assert "--birthdate: " in ran.err
@@ -108,11 +108,11 @@ def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
 
 def test_an_account_says_the_standard_claims_and_shows_them(tmp_path: Path) -> None:
     begin(tmp_path)
-    said = (
+    options = (
         *("--given-name", "Ada", "--birthdate", "1815-12-10", "--zoneinfo", "Europe/London"),
         *("--phone-number", "+442079460000", "--phone-number-verified", "--locality", "London"),
     )
-    made = ("bob", "--email", "b@example.com", *said, "--generate-password", "--json")
+    made = ("bob", "--email", "b@example.com", *options, "--generate-password", "--json")
     assert user(tmp_path, "create", *made).json["given_name"] == "Ada"
     shown = user(tmp_path, "show", "b@example.com", "--json").json
     assert (shown["birthdate"], shown["zoneinfo"]) == ("1815-12-10", "Europe/London")
@@ -154,8 +154,8 @@ def test_invalid_change_reports_all_faults_and_changes_nothing(tmp_path: Path) -
 
 def test_an_account_is_deleted_for_good(tmp_path: Path) -> None:
     make_ada(tmp_path)
-    asked = user(tmp_path, "delete", "ada", typed="n\n")
-    assert asked.code != 0
+    refusal = user(tmp_path, "delete", "ada", typed="n\n")
+    assert refusal.code != 0
     assert user(tmp_path, "show", "ada").code == 0
     ran = user(tmp_path, "delete", "ada", "--yes")
     assert (ran.code, ran.out) == (

@@ -53,9 +53,9 @@ def is_free(url: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
 
 
-def all_free(found: list[str]) -> bool:
+def all_free(addresses: list[str]) -> bool:
     """Whether nobody listens there, now or in a moment."""
-    return wait_until(lambda: all(is_free(url) for url in found))
+    return wait_until(lambda: all(is_free(url) for url in addresses))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -64,8 +64,8 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
         folders = list(tmp_path.iterdir())
         assert [folder.name.startswith("valetkey-demo-") for folder in folders] == [True]
         assert folders[0].stat().st_mode & 0o077 == 0
-        found, started = urls(screen), children(process.pid)
-        assert len(found) == 4
+        addresses, started = urls(screen), children(process.pid)
+        assert len(addresses) == 4
         # Both servers, and what each is forked from.
         assert len(started) == 4
         process.send_signal(number)
@@ -76,16 +76,16 @@ def test_a_stopped_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sig
     assert second.startswith("Starting two servers")
     assert last == "Stopped. Nothing is left behind."
     assert not list(tmp_path.iterdir())
-    assert all_free(found)
+    assert all_free(addresses)
     assert not [child for child in started if Path(f"/proc/{child}").exists()]
 
 
 def consent(screen: str, username: str, password: str) -> Page:
     """The page on which Notes Printer asks this user for access to notes."""
     app, home = (re.findall(rf"{name} +(http\S+)", screen)[0] for name in ("open", "account"))
-    asked = f"response_type=code&client_id={PRINTER}&redirect_uri={app}/callback&scope=notes:read"
+    query = f"response_type=code&client_id={PRINTER}&redirect_uri={app}/callback&scope=notes:read"
     person = UserAgent(home.rstrip("/"))
-    return person.sign_in(person.open(f"{home}oauth/authorize?{asked}"), username, password)
+    return person.sign_in(person.open(f"{home}oauth/authorize?{query}"), username, password)
 
 
 def test_consent_page_shows_a_verified_app_with_its_logo(tmp_path: Path) -> None:

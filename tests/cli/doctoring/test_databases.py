@@ -31,9 +31,9 @@ def found(settings: Settings, about: str) -> list[CheckResult]:
     """What `doctor` finds wrong with the subject."""
 
     async def look() -> list[CheckResult]:
-        return [each async for each in databases(settings) if each.level is not Level.OK]
+        return [result async for result in databases(settings) if result.level is not Level.OK]
 
-    return [each for each in asyncio.run(look()) if each.about == about]
+    return [result for result in asyncio.run(look()) if result.about == about]
 
 
 def found_in_database(settings: Settings, about: str) -> list[CheckResult]:
@@ -44,14 +44,14 @@ def found_in_database(settings: Settings, about: str) -> list[CheckResult]:
         engine = open_database(settings, settings.authorization)
         try:
             return [
-                from_shared(each)
-                for each in await engine.scan(lambda db: tuple(of_database(db, of, SYSTEM.now())))
-                if each.level is not Level.OK
+                from_shared(result)
+                for result in await engine.scan(lambda db: tuple(of_database(db, of, SYSTEM.now())))
+                if result.level is not Level.OK
             ]
         finally:
             await engine.close()
 
-    return [each for each in asyncio.run(look()) if each.about == about]
+    return [result for result in asyncio.run(look()) if result.about == about]
 
 
 def test_restored_replaced_and_future_databases_are_found_with_the_fix(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             health = asyncio.run(health_of_servers(settings))[0]
             assert not health.ok
             assert "It answers, but cannot be written to" in health.next
-            assert [each.next for each in found(settings, about)] == [gone.next]
+            assert [result.next for result in found(settings, about)] == [gone.next]
 
 
 def test_replica_that_is_behind_gone_or_another_database_is_found_with_the_fix(
@@ -129,7 +129,7 @@ def test_replica_that_is_behind_gone_or_another_database_is_found_with_the_fix(
         postgres.standby(primary, "second") as folder,
         postgres.own_server() as other,
     ):
-        urls = [postgres.url(each, "postgres") for each in (primary, folder, other)]
+        urls = [postgres.url(server, "postgres") for server in (primary, folder, other)]
         file = tmp_path / "valetkey.toml"
         file.write_text(f'[authorization]\ndatabase = "{urls[2]}"\n')
         assert valetkey("database", "migrate", here=tmp_path).code == 0
@@ -141,7 +141,7 @@ def test_replica_that_is_behind_gone_or_another_database_is_found_with_the_fix(
 
         def levels() -> list[tuple[Level, str]]:
             async def look() -> list[tuple[Level, str]]:
-                return [(each.level, each.found) async for each in replicas(settings)]
+                return [(result.level, result.found) async for result in replicas(settings)]
 
             return asyncio.run(look())
 

@@ -59,9 +59,9 @@ def _found(folder: Path, port: int) -> list[tuple[str, str, str]]:
     )
 
     async def look() -> list[CheckResult]:
-        return [each async for each in needed_servers(load(file, {}))]
+        return [result async for result in needed_servers(load(file, {}))]
 
-    return [(each.level.value, each.about, each.found) for each in asyncio.run(look())]
+    return [(result.level.value, result.about, result.found) for result in asyncio.run(look())]
 
 
 def test_clock_that_differs_from_a_providers_is_found(tmp_path: Path) -> None:
@@ -77,6 +77,6 @@ def test_clock_that_differs_from_a_providers_is_found(tmp_path: Path) -> None:
 
 def test_provider_that_does_not_respond_is_found(tmp_path: Path) -> None:
     certify(tmp_path)
-    ((level, about, found),) = _found(tmp_path, free_port())
+    ((level, about, text),) = _found(tmp_path, free_port())
     assert (level, about) == ("warning", "sign-in provider staff")
-    assert "cannot be reached: [Errno 111] Connection refused" in found
+    assert "cannot be reached: [Errno 111] Connection refused" in text

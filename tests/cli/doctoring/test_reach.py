@@ -13,10 +13,11 @@ def test_internal_authority_of_the_settings_is_trusted(tmp_path: Path) -> None:
     settings = replace(Settings(), source=SettingsSource(None, tmp_path))
     certificate, _ = self_signed(tmp_path)
     trusting = replace(settings, fetch=FetchSettings(ca_file=certificate.name))
-    known, more = (
-        trust_of_settings(each).cert_store_stats()["x509"] for each in (settings, trusting)
+    count, more = (
+        trust_of_settings(configuration).cert_store_stats()["x509"]
+        for configuration in (settings, trusting)
     )
-    assert more == known + 1
+    assert more == count + 1
 
 
 def test_refused_certificate_has_the_advice_that_helps() -> None:

@@ -25,11 +25,11 @@ def test_where_mail_is_off_the_link_is_told(tmp_path: Path) -> None:
 def test_invitation_email_is_queued_if_mail_is_configured(tmp_path: Path) -> None:
     mail = '[mail]\nhost = "mail.example"\nfrom_address = "no-reply@auth.example"\n'
     configured(tmp_path, _ACCOUNTS + mail)
-    told = valetkey("user", "invite", "grace@example.com", "--json", here=tmp_path).json
-    assert told["mailed"] is True
-    assert told["email"] == "grace@example.com"
+    invitation = valetkey("user", "invite", "grace@example.com", "--json", here=tmp_path).json
+    assert invitation["mailed"] is True
+    assert invitation["email"] == "grace@example.com"
     database = (tmp_path / "valetkey" / "authorization.db").read_bytes()
-    assert told["link"].partition("link=")[2].encode() not in database
+    assert invitation["link"].partition("link=")[2].encode() not in database
 
 
 def test_existing_users_and_unreachable_addresses_are_not_invited(tmp_path: Path) -> None:

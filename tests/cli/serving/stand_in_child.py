@@ -29,13 +29,13 @@ if behaviour == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 channel = socket.socket(fileno=own.channel)
 channel.sendall(b"born %d\n" % os.getpid())
-told = channel.recv(64).decode().strip()
-tell(told)
+message = channel.recv(64).decode().strip()
+tell(message)
 if behaviour == "broken" or (behaviour == "frail" and "frail" in before):
     sys.exit(2)
 while behaviour == "held" and Path(f"{log}.hold").exists():
     time.sleep(0.02)
-if "prepare" in told:
+if "prepare" in message:
     channel.sendall(b"prepared\n")
 server = socket.socket(fileno=int(listening))
 server.listen()

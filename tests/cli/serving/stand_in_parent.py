@@ -20,8 +20,8 @@ def server(log: str, described: str) -> ServerProcesses:
     program.chmod(0o700)
     command = (str(program), str(CHILD), behaviour, log)
     # The children import what their supervisor does, also from another source tree.
-    given = {"PATH": "/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
-    return ServerProcesses(name, command, [listening.detach()], int(workers), given)
+    environment = {"PATH": "/bin", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return ServerProcesses(name, command, [listening.detach()], int(workers), environment)
 
 
 def announce() -> None:

@@ -43,9 +43,9 @@ def _shown(port: int, protocols: list[str], *, split: int) -> tuple[str | None, 
                 incoming.write(raw.recv(65_536))
             else:
                 break
-        found = tls.getpeercert(binary_form=True)
-        assert found is not None
-        return tls.selected_alpn_protocol(), found
+        certificate = tls.getpeercert(binary_form=True)
+        assert certificate is not None
+        return tls.selected_alpn_protocol(), certificate
 
 
 def test_challenge_is_shown_to_the_authority_alone(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_challenge_is_shown_to_the_authority_alone(tmp_path: Path) -> None:
         for split in (3, 60, 9_999):
             protocol, shown = _shown(port, ["acme-tls/1"], split=split)
             assert protocol == "acme-tls/1"
-            found = x509.load_der_x509_certificate(shown).extensions
-            assert found.get_extension_for_oid(_KEY_AUTHORIZATION).critical
+            extensions = x509.load_der_x509_certificate(shown).extensions
+            assert extensions.get_extension_for_oid(_KEY_AUTHORIZATION).critical
             assert _shown(port, ["http/1.1"], split=split) == ("http/1.1", first)
         challenge.write_text("half a fi")
         assert _shown(port, ["http/1.1"], split=60)[1] == first
@@ -80,9 +80,11 @@ def test_challenge_is_shown_to_the_authority_alone(tmp_path: Path) -> None:
         # The authority does not answer: the server goes on, says so, and tries again later.
         wait_until(lambda: "certificate.not_issued" in (node.here / "log").read_text())
         ran = valetkey("doctor", "--json", here=node.here)
-    about = {each["about"]: each for each in ran.json["findings"] if each["level"] != "ok"}
+    about = {
+        finding["about"]: finding for finding in ran.json["findings"] if finding["level"] != "ok"
+    }
     assert "did not issue" in about["authorization certificate by ACME"]["found"]
-    assert {each.stat().st_mode & 0o077 for each in (folder, *folder.iterdir())} == {0}
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
     settings = load(node.here / "valetkey.toml", {})
     last = int((folder / "authorization.failed").read_text().split()[1])
     due = [is_due(settings, settings.authorization, Instant(last + wait)) for wait in (299, 300)]

@@ -26,8 +26,8 @@ def test_directories_of_killed_runs_are_removed_and_others_are_not(
         soon, at_once = plan.begin(now)
         assert killed.exists(), "it may be about to be locked"
         later, _lock = plan.begin(Instant(now + 3_600))
-        assert {each.name for each in Path(made).iterdir()} == {
-            each.name for each in (running, soon, later, elsewhere)
+        assert {folder.name for folder in Path(made).iterdir()} == {
+            folder.name for folder in (running, soon, later, elsewhere)
         }
         assert later.stat().st_mode & 0o077 == 0
         for descriptor in (held, at_once, _lock):

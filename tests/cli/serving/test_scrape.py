@@ -48,8 +48,8 @@ def _scrape(servers: Serving, accept: str = OPENMETRICS) -> list[Metric]:
 
 def _sum(servers: Serving, name: str, **labels: str) -> float:
     """Of all workers, the samples of this name that have these labels."""
-    found = _series(servers, name)
-    return sum(value for told, value in found if labels.items() <= told.items())
+    series = _series(servers, name)
+    return sum(value for sample_labels, value in series if labels.items() <= sample_labels.items())
 
 
 def _series(servers: Serving, name: str) -> list[tuple[dict[str, str], float]]:
@@ -103,11 +103,11 @@ def test_one_scrape_has_the_metrics_of_all_workers(database_url: str, tmp_path: 
         # What the database knows is told once for each server, not once for each worker.
         ages = wait_until(lambda: _series(servers, "signing_key_age_seconds"))
         assert [labels["algorithm"] for labels, _ in ages] == ["ES256"]
-        wait_until(lambda: len({told["server"] for told, _ in _series(servers, _SIZE)}) == 2)
+        wait_until(lambda: len({labels["server"] for labels, _ in _series(servers, _SIZE)}) == 2)
         text = _scrape(servers, "text/plain")
         assert {family.name for family in text} >= {PREFIX + "worker_up", PREFIX + "build_info"}
-        known = {PREFIX + name for name in CATALOGUE}
-        assert {family.name for family in _scrape(servers)} <= known
+        names = {PREFIX + name for name in CATALOGUE}
+        assert {family.name for family in _scrape(servers)} <= names
         for family in text:
             series = Counter((s.name, frozenset(s.labels.items())) for s in family.samples)
             assert set(series.values()) == {1}, family.name
@@ -115,7 +115,7 @@ def test_one_scrape_has_the_metrics_of_all_workers(database_url: str, tmp_path: 
 
 def _is_stopped(pid: int) -> bool:
     tasks = Path(f"/proc/{pid}/task").glob("*/status")
-    return all("\nState:\tT" in each.read_text() for each in tasks)
+    return all("\nState:\tT" in task.read_text() for task in tasks)
 
 
 def test_scrape_survives_workers_that_hang_and_die(
@@ -161,22 +161,22 @@ def test_scrape_survives_workers_that_hang_and_die(
         # A worker that does not start takes no metrics from the one that it was to replace.
         (tmp_path / "a.db").rename(tmp_path / "gone.db")
         servers.process.send_signal(signal.SIGHUP)
-        told = ""
+        output = ""
 
         def failed() -> bool:
-            nonlocal told
-            told += capfd.readouterr().err
-            return "reload.failed" in told
+            nonlocal output
+            output += capfd.readouterr().err
+            return "reload.failed" in output
 
         wait_until(failed)
         (tmp_path / "gone.db").rename(tmp_path / "a.db")
         assert set(_up(servers).values()) == {1}
 
         # On loopback no token would be needed, but the socket stays where it was.
-        told, config = "", tmp_path / "valetkey.toml"
+        output, config = "", tmp_path / "valetkey.toml"
         text = config.read_text().replace('bearer_token_file = "scrape-token"', "")
         config.write_text(text.replace("0.0.0.0:0", "127.0.0.1:0"))
         servers.process.send_signal(signal.SIGHUP)
         wait_until(failed)
-        assert "needs a restart: metrics.listen" in told
+        assert "needs a restart: metrics.listen" in output
         assert requests.get(servers.metrics, timeout=CEILING).status_code == 401

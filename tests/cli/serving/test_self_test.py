@@ -63,10 +63,10 @@ def test_database_that_a_crash_may_damage_is_named_in_log_doctor_and_migration(
     assert "authorization: PostgreSQL runs with fsync = off" in migrated.err
     with stopped_in_the_end(node := Node(tmp_path)):
         node.start()
-        said = (tmp_path / "log").read_text()
-    assert '"event":"database.not_durable"' in said
-    assert "fsync = off, full_page_writes = off" in said
-    told = valetkey("doctor", "--json", here=tmp_path).json["findings"]
-    (found,) = (each for each in told if each["check"] == "database_not_durable")
-    assert (found["level"], found["console"]) == ("warning", True)
-    assert "PostgreSQL runs with fsync = off, full_page_writes = off" in found["found"]
+        log = (tmp_path / "log").read_text()
+    assert '"event":"database.not_durable"' in log
+    assert "fsync = off, full_page_writes = off" in log
+    findings = valetkey("doctor", "--json", here=tmp_path).json["findings"]
+    (finding,) = (result for result in findings if result["check"] == "database_not_durable")
+    assert (finding["level"], finding["console"]) == ("warning", True)
+    assert "PostgreSQL runs with fsync = off, full_page_writes = off" in finding["found"]

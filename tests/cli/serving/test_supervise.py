@@ -24,8 +24,8 @@ def lines(log: Path) -> list[list[str]]:
     return [line.split(" ", 2) for line in text.splitlines()]
 
 
-def pids(log: Path, said: str) -> list[int]:
-    return [int(line[1]) for line in lines(log) if line[2] == said]
+def pids(log: Path, message: str) -> list[int]:
+    return [int(line[1]) for line in lines(log) if line[2] == message]
 
 
 def errors(log: Path) -> Path:
@@ -35,11 +35,11 @@ def errors(log: Path) -> Path:
 @contextmanager
 def supervising(log: Path, *servers: str) -> Generator[subprocess.Popen[str]]:
     with (
-        errors(log).open("w", encoding="utf-8") as told,
+        errors(log).open("w", encoding="utf-8") as error_file,
         subprocess.Popen(
             [sys.executable, str(PARENT), str(log), *servers],
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=error_file,
             text=True,
         ) as parent,
     ):
@@ -72,15 +72,15 @@ def test_one_child_prepares_before_the_others_start(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=2", "resource=fine=2") as parent:
         ready_line(parent)
-    told = [(line[0], line[2]) for line in lines(log) if line[2].startswith("go")]
-    assert told[0] == ("good", "go 0 prepare")
-    assert sorted(told) == [
+    messages = [(line[0], line[2]) for line in lines(log) if line[2].startswith("go")]
+    assert messages[0] == ("good", "go 0 prepare")
+    assert sorted(messages) == [
         ("fine", "go 0 prepare"),
         ("fine", "go 1"),
         ("good", "go 0 prepare"),
         ("good", "go 1"),
     ]
-    assert told.index(("fine", "go 0 prepare")) < told.index(("fine", "go 1"))
+    assert messages.index(("fine", "go 0 prepare")) < messages.index(("fine", "go 1"))
 
 
 def test_on_one_core_the_second_server_is_born_when_the_first_is_ready(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_on_one_core_the_second_server_is_born_when_the_first_is_ready(tmp_path:
             assert ready_line(parent) == "ready\n"
     finally:
         os.sched_setaffinity(0, cores)
-    told = [(line[0], line[2]) for line in lines(log)]
-    born = told.index(("fine", "born"))
-    assert told[:born].count(("good", "ready")) == 2
+    messages = [(line[0], line[2]) for line in lines(log)]
+    born = messages.index(("fine", "born"))
+    assert messages[:born].count(("good", "ready")) == 2
 
 
 def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Path) -> None:

@@ -61,10 +61,10 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
                 assert answer.headers["Strict-Transport-Security"]
         ran = valetkey("doctor", "--json", here=tmp_path)
         assert ran.code == 0, ran.out
-        soon = {each["about"]: each["level"] for each in ran.json["findings"]}
+        soon = {finding["about"]: finding["level"] for finding in ran.json["findings"]}
         assert soon["authorization certificate"] == "warning"
-        said = {each["found"] for each in ran.json["findings"]}
-        assert any("no authority known on this machine" in found for found in said)
+        sentences = {finding["found"] for finding in ran.json["findings"]}
+        assert any("no authority known on this machine" in sentence for sentence in sentences)
         assert soon["resource key"] == "warning"
         # The resource server met the other one's certificate when it asked for keys.
         assert '"path":"/oauth/jwks","status":200' in site.log.read_text(encoding="utf-8")
@@ -75,11 +75,11 @@ def test_both_servers_speak_tls_and_trust_each_other(tmp_path: Path) -> None:
 
 def _doctor_on_certificates(here: Path) -> set[str]:
     ran = valetkey("doctor", "--json", here=here)
-    found = ran.json["findings"]
+    findings = ran.json["findings"]
     return {
-        each["found"]
-        for each in found
-        if each["about"] == "authorization certificate" and each["level"] == "error"
+        finding["found"]
+        for finding in findings
+        if finding["about"] == "authorization certificate" and finding["level"] == "error"
     }
 
 

@@ -45,10 +45,12 @@ def test_trace_leads_from_request_to_statements_hash_and_other_server(
             url = f"{servers.api}/v2/notes?limit=canary"
             requests.get(url, headers=context | bearer, timeout=CEILING)
             unsampled = {"traceparent": f"00-{'ef' * 16}-{PARENT}-00"}
-            asked = requests.post(f"{servers.auth}/oauth/token", headers=unsampled, timeout=CEILING)
+            response = requests.post(
+                f"{servers.auth}/oauth/token", headers=unsampled, timeout=CEILING
+            )
             wait_until(lambda: heard.named("POST /oauth/token"))
             openmetrics = {"accept": "application/openmetrics-text"}
-            told = requests.get(servers.metrics, headers=openmetrics, timeout=CEILING).text
+            metrics_text = requests.get(servers.metrics, headers=openmetrics, timeout=CEILING).text
         # What a server has recorded when it is told to stop arrives.
         (notes,) = heard.named("GET /v2/notes")
     assert (notes.service, notes.trace_id, notes.parent) == ("shop-resource", TRACE, PARENT)
@@ -60,11 +62,11 @@ def test_trace_leads_from_request_to_statements_hash_and_other_server(
     assert redeemed.attributes["http.response.status_code"] == 200
     assert "transaction write" in _children(heard, redeemed)
     written = next(
-        each for each in heard.named("transaction write") if each.parent == redeemed.span_id
+        span for span in heard.named("transaction write") if span.parent == redeemed.span_id
     )
     assert _children(heard, written) == {"statements"}
     assert 0 < written.nanoseconds < redeemed.nanoseconds
-    assert any("offload passwords" in _children(heard, each) for each in heard.spans)
+    assert any("offload passwords" in _children(heard, span) for span in heard.spans)
 
     # The resource server asks for the keys; the authorization server continues that trace.
     fetched = heard.named("GET /oauth/jwks")[0]
@@ -78,9 +80,9 @@ def test_trace_leads_from_request_to_statements_hash_and_other_server(
     line = of_span[redeemed.span_id]
     assert line["trace_id"] == redeemed.trace_id
     assert line["request_id"] == redeemed.attributes["valetkey.request_id"]
-    assert f'# {{trace_id="{redeemed.trace_id}"}}' in told
+    assert f'# {{trace_id="{redeemed.trace_id}"}}' in metrics_text
     refused = next(line for line in lines if line.get("trace_id") == "ef" * 16)
-    assert refused["reference"] == asked.json()["reference"]
+    assert refused["reference"] == response.json()["reference"]
     assert not any(span.trace_id == "ef" * 16 for span in heard.spans)
 
 
@@ -131,11 +133,11 @@ def test_bearer_token_needs_https(tmp_path: Path) -> None:
 
 
 def _counted() -> dict[str, float]:
-    told = {labels[0]: number for labels, (number,) in metrics.SPANS_DROPPED.samples()}
-    told["exported"] = sum(number for _, (number,) in metrics.SPANS_EXPORTED.samples())
-    return told
+    counts = {labels[0]: number for labels, (number,) in metrics.SPANS_DROPPED.samples()}
+    counts["exported"] = sum(number for _, (number,) in metrics.SPANS_EXPORTED.samples())
+    return counts
 
 
 def _since(before: dict[str, float]) -> dict[str, float]:
-    found = {name: number - before.get(name, 0) for name, number in _counted().items()}
-    return {name: number for name, number in found.items() if number}
+    increases = {name: number - before.get(name, 0) for name, number in _counted().items()}
+    return {name: number for name, number in increases.items() if number}

@@ -53,9 +53,11 @@ def test_tls_client_is_told_to_come_again(tmp_path: Path, version: ssl.TLSVersio
     trust.minimum_version = trust.maximum_version = version
     with _absent(tmp_path / "c.pem", tmp_path / "k.pem") as port:
         for body in (None, b"x" * 200_000):
-            asked = http.client.HTTPSConnection("127.0.0.1", port, timeout=CEILING, context=trust)
-            asked.request("POST", "/token", body)
-            answer = asked.getresponse()
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", port, timeout=CEILING, context=trust
+            )
+            connection.request("POST", "/token", body)
+            answer = connection.getresponse()
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert answer.read() == b"The server is not available yet\n"
 
@@ -90,11 +92,11 @@ def test_silent_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.Monk
     with _absent(tmp_path / "c.pem", tmp_path / "k.pem") as port, ExitStack() as silent:
         for _ in range(40):
             silent.enter_context(socket.create_connection(("127.0.0.1", port), CEILING))
-        asked = http.client.HTTPSConnection(
+        connection = http.client.HTTPSConnection(
             "127.0.0.1", port, timeout=CEILING, context=_trust(tmp_path)
         )
-        asked.request("GET", "/")
-        assert asked.getresponse().status == 503
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 503
 
 
 def test_connections_are_closed_where_the_certificate_cannot_be_used(tmp_path: Path) -> None:

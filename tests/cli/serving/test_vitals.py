@@ -88,7 +88,7 @@ def test_certificate_is_measured_and_its_end_is_logged(
 
     asyncio.run(story())
     lines = [json.loads(line) for line in told.getvalue().splitlines()]
-    assert {(each["event"], each["hours_left"]) for each in lines} == {
+    assert {(line["event"], line["hours_left"]) for line in lines} == {
         ("certificate.expiring", 240),
         ("certificate.expiring", -24),
     }

@@ -79,9 +79,9 @@ def test_open_file_limit_is_raised_and_connections_fitted_to_it(tmp_path: Path) 
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready ")
         process.terminate()
-        _, told = process.communicate(timeout=CEILING)
-    assert '"event":"limits.connections"' in told
-    assert '"used":172' in told
+        _, log = process.communicate(timeout=CEILING)
+    assert '"event":"limits.connections"' in log
+    assert '"used":172' in log
 
 
 def test_crash_loop_says_its_cause_in_the_log_and_in_doctor(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_crash_loop_says_its_cause_in_the_log_and_in_doctor(tmp_path: Path) -> N
         node.start()
         file.write_text("{")
         os.kill(node.workers()[0], signal.SIGKILL)
-        said = wait_until(lambda: [each for each in _events(here / "log") if _failed(each)])
-        assert said[0]["server"] == "authorization"
-        assert "tasks.json" in str(said[0]["reason"])
-        found = json.loads(valetkey("doctor", "--json", here=here).out)["findings"]
-        texts = [each["found"] for each in found if each["about"] == "configuration"]
+        events = wait_until(lambda: [event for event in _events(here / "log") if _failed(event)])
+        assert events[0]["server"] == "authorization"
+        assert "tasks.json" in str(events[0]["reason"])
+        findings = json.loads(valetkey("doctor", "--json", here=here).out)["findings"]
+        texts = [finding["found"] for finding in findings if finding["about"] == "configuration"]
         assert ["tasks.json" in text for text in texts] == [True]
         # Nothing is wrong with the database.
-        about = [each["about"] for each in found if each["level"] == "error"]
+        about = [finding["about"] for finding in findings if finding["level"] == "error"]
         assert "authorization database" not in about
 
 

@@ -105,49 +105,53 @@ class Html(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = {name: value or "" for name, value in attrs}
-        if said.get("type") == "password":
-            self.passwords.add(said.get("id", ""))
-        self.shown.add(said.get("data-show", ""))
+        values = {name: value or "" for name, value in attrs}
+        if values.get("type") == "password":
+            self.passwords.add(values.get("id", ""))
+        self.shown.add(values.get("data-show", ""))
         self.ids.update(value for name, value in attrs if name == "id" and value)
-        if "popover" in said:
-            self.popovers.add(said["id"])
-        if "popovertarget" in said:
-            self.menus.add(said["popovertarget"])
-        self._look_at(tag, said)
-        if tag in {"a", "link"} and "href" in said:
-            self.links.append(said["href"])
-        elif tag in {"img", "script"} and "src" in said:
-            self.links.append(said["src"])
-        elif tag == "form" and "data-method" in said:
+        if "popover" in values:
+            self.popovers.add(values["id"])
+        if "popovertarget" in values:
+            self.menus.add(values["popovertarget"])
+        self._look_at(tag, values)
+        if tag in {"a", "link"} and "href" in values:
+            self.links.append(values["href"])
+        elif tag in {"img", "script"} and "src" in values:
+            self.links.append(values["src"])
+        elif tag == "form" and "data-method" in values:
             # Hidden until a script sends it, to the operation that it names.
             return
         elif tag == "form":
-            self._open = (said.get("action", ""), said.get("method", "get").upper())
+            self._open = (values.get("action", ""), values.get("method", "get").upper())
             self._fields, self._boxes, self._typed, self._buttons = [], [], set(), []
         elif self._open is not None:
-            self._control(tag, said, dict(attrs))
+            self._control(tag, values, dict(attrs))
 
-    def _look_at(self, tag: str, said: Mapping[str, str]) -> None:
-        hidden = any(self._hidden[-1:]) or "hidden" in said
+    def _look_at(self, tag: str, values: Mapping[str, str]) -> None:
+        hidden = any(self._hidden[-1:]) or "hidden" in values
         if tag not in VOID:
             self._hidden.append(hidden)
-        if not hidden and self._is_dead(tag, said):
+        if not hidden and self._is_dead(tag, values):
             self.dead.append(self.get_starttag_text() or "")
 
-    def _is_dead(self, tag: str, said: Mapping[str, str]) -> bool:
+    def _is_dead(self, tag: str, values: Mapping[str, str]) -> bool:
         """Whether a visitor without scripts sees a control that does nothing, or no control."""
         if tag == "a":
-            return said.get("href", "#") == "#" or said["href"].startswith("javascript:")
+            return values.get("href", "#") == "#" or values["href"].startswith("javascript:")
         if tag == "form":
-            return not said.get("action")
-        if tag == "button" and said.get("type") == "button":
-            return "popovertarget" not in said
-        in_form = self._open is not None or "form" in said
-        return tag in _CONTROLS and said.get("type") != "hidden" and not in_form
+            return not values.get("action")
+        if tag == "button" and values.get("type") == "button":
+            return "popovertarget" not in values
+        in_form = self._open is not None or "form" in values
+        return tag in _CONTROLS and values.get("type") != "hidden" and not in_form
 
-    def _control(self, tag: str, said: dict[str, str], attributes: dict[str, str | None]) -> None:
-        name, value, kind = said.get("name", ""), said.get("value", ""), said.get("type", "text")
+    def _control(self, tag: str, values: dict[str, str], attributes: dict[str, str | None]) -> None:
+        name, value, kind = (
+            values.get("name", ""),
+            values.get("value", ""),
+            values.get("type", "text"),
+        )
         if tag == "button":
             self._buttons.append((name, value))
         elif tag == "select":
@@ -258,7 +262,7 @@ class Crawl:
     def route(self, path: str) -> Route | None:
         """The route that answers at a path, as the server finds it."""
         if path not in self._routes:
-            paths = Paths([(each.path, each) for each in self.routes])
+            paths = Paths([(route.path, route) for route in self.routes])
             self._routes[path] = paths.find(path)[0]
         return self._routes[path]
 
@@ -346,10 +350,10 @@ class Crawl:
             if kind in self._elsewhere:
                 return
             self._elsewhere.add(kind)
-        place = target.path + (f"?{target.query}" if target.query else "")
+        address = target.path + (f"?{target.query}" if target.query else "")
         if target.fragment:
-            self._anchors.add((page, place, unquote(target.fragment)))
-        self._waiting.append((place, page))
+            self._anchors.add((page, address, unquote(target.fragment)))
+        self._waiting.append((address, page))
 
     def _note_form(self, page: str, form: Form, *, posted: bool) -> None:
         if _LEAKS.search(form.action):
@@ -387,7 +391,7 @@ class Crawl:
                 await self._send(page, form, {**self.typed, name: value})
 
     def _form_in(self, answer: Answer, key: Key) -> Form | None:
-        return next((each for each in Html(answer.body).forms if self._key_of(each) == key), None)
+        return next((form for form in Html(answer.body).forms if self._key_of(form) == key), None)
 
     async def _send(self, page: str, form: Form, typed: Mapping[str, str] | None) -> None:
         how = "blank" if typed is None else "filled in"
@@ -396,9 +400,9 @@ class Crawl:
             self._wrong(page, f"sends a form, {how}, to {form.action}: {answer.status}")
             return
         self._read(form.action, answer, f" (answered, {how})")
-        for each in self.changing:
-            self._seen.pop(each, None)
-            self._waiting.append((each, form.action))
+        for path in self.changing:
+            self._seen.pop(path, None)
+            self._waiting.append((path, form.action))
         # The page of an answer cannot be opened again: its forms are sent from it.
         for there in Html(answer.body).forms if answer.status == 200 else ():
             key = self._key_of(there)
@@ -430,7 +434,7 @@ def _rank(key: Key) -> int:
     """A form that deletes what other pages are about comes after all others."""
     if "confirmation" in key:
         return len(_LAST) + 1
-    return next((place for place, part in enumerate(_LAST, 1) if part in key[0]), 0)
+    return next((rank for rank, part in enumerate(_LAST, 1) if part in key[0]), 0)
 
 
 def pages_of(routes: tuple[Route, ...]) -> Iterator[tuple[str, str]]:

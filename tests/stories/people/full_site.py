@@ -185,10 +185,10 @@ async def _people_and_apps(it: Harness) -> None:
     await it.client("pocket", type="public", application_type="native")
     await it.client("foreign", scopes=scopes)
     await it.client("club")
-    wanted = ProviderWanted(
+    provider = ProviderWanted(
         "acme", "Acme", "us", "secret", "https://127.0.0.2", kind=ProviderKind.GITHUB
     )
-    await it.perform(CREATE_PROVIDER, {}, wanted)
+    await it.perform(CREATE_PROVIDER, {}, provider)
 
     def work(tx: Transaction) -> None:
         now = it.clock.now
@@ -240,15 +240,15 @@ async def _people_and_apps(it: Harness) -> None:
 def _import(tx: Transaction, now: Instant) -> None:
     """A file of users that was checked and waits for a decision."""
     states = (ImportState.RECEIVING, ImportState.CHECKING, ImportState.CHECKED)
-    wanted = UserImport(
+    user_import = UserImport(
         "im_1", ADA, DoneBy("user"), "staff.csv", ImportKind.CSV, states[0], 0, 0, now
     )
-    assert UserImports.of(tx).begin(wanted, 5)
+    assert UserImports.of(tx).begin(user_import, 5)
     why = stored_reasons((reason("username", "row.username"),))
     row = ImportRow(1, 2, "ada", "ada@example.com", RowState.EXISTS, why)
-    assert UserImports.of(tx).add(wanted.id, (row,))
+    assert UserImports.of(tx).add(user_import.id, (row,))
     for before, after in pairwise(states):
-        assert UserImports.of(tx).move(wanted.id, before, after, now)
+        assert UserImports.of(tx).move(user_import.id, before, after, now)
 
 
 async def _use(it: Harness) -> None:
@@ -268,8 +268,8 @@ async def _use(it: Harness) -> None:
         PRINTER, answer.text("refresh_token"), resource="https://other.example"
     )
     assert unknown.text("error") == "invalid_target"
-    said = f"client_id={PRINTER}&client_secret={SECRET}&grant_type=password"
-    await it.call("POST", f"/oauth/token?{said}&username=bob&password=x")
+    query = f"client_id={PRINTER}&client_secret={SECRET}&grant_type=password"
+    await it.call("POST", f"/oauth/token?{query}&username=bob&password=x")
     it.clock.forward(LAG + 1)
     await sweep_all(it.foundation.store, it.clock.now, (roll_up,))
 
@@ -284,8 +284,8 @@ async def _refusals(it: Harness) -> None:
             code = ErrorCode.INVALID_REQUEST if "uri" in check else ErrorCode.INVALID_GRANT
             reference = fresh_reference(SYSTEM.random)
             until = Instant(now + days(7))
-            said = (code.value, check, "no, in fixed words", CALLBACK, received)
-            tx.decisions.add(Decision(reference, now, "/oauth/authorize", *said, PRINTER, until))
+            details = (code.value, check, "no, in fixed words", CALLBACK, received)
+            tx.decisions.add(Decision(reference, now, "/oauth/authorize", *details, PRINTER, until))
 
     await it.write(work)
 
@@ -296,15 +296,15 @@ async def _ada_at_work(it: Harness) -> bytes:
     await signs_in(it, here)
     for name in ("Laptop", "Pixel"):
         page = await here.get("/account/security/passkeys/new")
-        asked = re.search(r'data-options="([^"]*)"', page.body)
-        assert asked is not None, page.body
-        made = SoftAuthenticator(origin=URL).create(unescape(asked[1]))
+        options_match = re.search(r'data-options="([^"]*)"', page.body)
+        assert options_match is not None, page.body
+        made = SoftAuthenticator(origin=URL).create(unescape(options_match[1]))
         done = await here.submit(page, "add", name=name, credential=made)
         assert done.status in {200, 303}, done.body
     page = await here.get("/account/security/authenticator/new")
-    found = re.search(r'<code id="key"[^>]*>([A-Z2-7 ]+)<', page.body)
-    assert found is not None, page.body
-    key = b32decode(found[1].replace(" ", ""))
+    key_match = re.search(r'<code id="key"[^>]*>([A-Z2-7 ]+)<', page.body)
+    assert key_match is not None, page.body
+    key = b32decode(key_match[1].replace(" ", ""))
     code = code_at(key, it.clock.now // PERIOD)
     assert (await here.submit(page, "set-up", code=code)).status in {200, 303}
     # A browser that is remembered.
@@ -326,6 +326,6 @@ async def _sends(here: Browser, address: str, button: str, **typed: str) -> None
 async def _letters(it: Harness) -> None:
     """A forgotten password, somebody who signs up, an invitation to a team."""
     here = browser(it)
-    said = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": WORD}
-    await _sends(here, "/account/new", "create", **said)
+    fields = {"username": "grace", "email": "grace@example.com", "name": "Grace", "new": WORD}
+    await _sends(here, "/account/new", "create", **fields)
     await _sends(here, "/account/forgotten", "send", name="carol")

@@ -88,9 +88,9 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
             apis = [
                 {"identifier": CALENDAR.identifier, "name": "Calendar", "scope": "calendar:read"}
             ]
-            consent = next(each for each in file["consents"] if each["client_id"] == PRINTER)
+            consent = next(entry for entry in file["consents"] if entry["client_id"] == PRINTER)
             assert (consent["scope"], consent["apis"]) == ("notes:read calendar:read", apis)
-            assert any(each["apis"] == apis for each in file["grants"])
+            assert any(grant["apis"] == apis for grant in file["grants"])
             assert f"{CALENDAR.id}#" not in json.dumps(file)
 
             await it.client("reader")
@@ -98,7 +98,7 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
             records = (await it.ask(token, "authorizations", "list")).json["records"]
             assert isinstance(records, list)
             assert ("notes:read calendar:read", apis) in [
-                (each["scope"], each["apis"]) for each in records
+                (record["scope"], record["apis"]) for record in records
             ]
             assert f"{CALENDAR.id}#" not in json.dumps(records)
 
@@ -119,5 +119,5 @@ def test_pages_show_scopes_of_an_api_by_its_name(tmp_path: Path) -> None:
 
 async def _failure(here: Browser, failures: str) -> str:
     page = await here.get(failures, code="invalid_target")
-    found = re.search(r'href="(/developer/apps/[^"]*/failures/VK-[^"]*)"', page.body)
-    return "" if found is None else found[1]
+    match = re.search(r'href="(/developer/apps/[^"]*/failures/VK-[^"]*)"', page.body)
+    return "" if match is None else match[1]

@@ -88,8 +88,10 @@ def _edits_redirect_uri(page: Page, url: str) -> None:
 def test_created_user_signs_in_to_created_app(
     tmp_path: Path, database_url: str, browser: Browser
 ) -> None:
-    given = Settings()
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    defaults = Settings()
+    settings = replace(
+        defaults, authorization=replace(defaults.authorization, database=database_url)
+    )
     with Servers(tmp_path, settings=settings) as servers:
         olive = servers.register_user("olive", _PASSWORD)
         servers.write(
@@ -126,7 +128,7 @@ def test_created_user_signs_in_to_created_app(
         expect(page.locator("main")).to_contain_text("The app is saved.")
 
         grace.route(f"{_CALLBACK}**", lambda route: route.fulfill(body="here"))
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": client_id,
             "redirect_uri": _CALLBACK,
@@ -135,7 +137,7 @@ def test_created_user_signs_in_to_created_app(
             "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
             "code_challenge_method": "S256",
         }
-        here.goto(f"{url}/oauth/authorize?{urlencode(asked)}")
+        here.goto(f"{url}/oauth/authorize?{urlencode(parameters)}")
         here.click("#allow")
         here.wait_for_url(f"{_CALLBACK}**")
         assert "code" in parse_qs(urlsplit(here.url).query)
@@ -145,7 +147,7 @@ def test_created_user_signs_in_to_created_app(
         page.click("#selected button >> text=Disable app")
         page.click("#do")
         assert "Done" in page.inner_text("main")
-        here.goto(f"{url}/oauth/authorize?{urlencode(asked)}")
+        here.goto(f"{url}/oauth/authorize?{urlencode(parameters)}")
         assert not here.url.startswith(_CALLBACK)
         admin.close()
         grace.close()
@@ -178,9 +180,9 @@ def test_brand_is_previewed_and_its_logos_are_uploaded(tmp_path: Path, browser: 
             expect(preview.locator("#sign-in")).to_have_css("background-color", "rgb(255, 204, 0)")
             consent = page.frame_locator("iframe >> nth=1")
             expect(consent.locator("header bdi")).to_have_text("Northwind")
-            told = page.inner_text("#preview")
-            assert "too pale for links: contrast 1.5, 4.5 is needed" in told
-            assert "Links in dark mode are easy to read" in told
+            text = page.inner_text("#preview")
+            assert "too pale for links: contrast 1.5, 4.5 is needed" in text
+            assert "Links in dark mode are easy to read" in text
             assert not servers.write(lambda tx: tx.brand.all()), "a preview is not saved"
 
         page = browser.new_context(color_scheme="dark").new_page()
@@ -227,7 +229,7 @@ def test_admin_api_reference_sends_the_request_of_an_operation(
     with Servers(tmp_path) as servers:
         olive = servers.register_user("olive", _PASSWORD)
         fresh = FreshToken("at_1", fresh_secret(Prefix.API_TOKEN, SYSTEM.random))
-        wanted = WantedToken("A program", ("read", "people"), days(1), olive.uid)
+        wanted_token = WantedToken("A program", ("read", "people"), days(1), olive.uid)
 
         path = keyring_path(servers.settings)
         key = create_or_read(path, SYSTEM.random).fingerprint_key
@@ -235,12 +237,12 @@ def test_admin_api_reference_sends_the_request_of_an_operation(
         def prepare(tx: Transaction) -> None:
             now = servers.clock.now()
             tx.user_directory.set_role(olive.uid, Role.OWNER, now)
-            tokens.issue(tx, CommandLine(), key, wanted, fresh, now)
+            tokens.issue(tx, CommandLine(), key, wanted_token, fresh, now)
 
         servers.write(prepare)
         page = browser.new_page()
         errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text))
+        page.on("console", lambda message: errors.append(message.text))
         page.goto(f"{servers.auth_url}/admin/api/v1/")
         page.click("a[href='?operation=read_own_token']")
         for language in ("curl", "Python", "JavaScript"):

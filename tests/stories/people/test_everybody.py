@@ -105,8 +105,8 @@ class Somebody:
     def signs_up(self, to: str = "/account/security") -> None:
         """Fill in the form, open the letter, press its button."""
         self.goes(f"/account/new?to={to}")
-        said = {"username": self.name, "email": f"{self.name}@example.com", "new": self.word}
-        for field, text in said.items():
+        fields = {"username": self.name, "email": f"{self.name}@example.com", "new": self.word}
+        for field, text in fields.items():
             self.page.fill(f"[name={field}]", text)
         self.presses("create")
         self.sees("We sent an email to")
@@ -135,8 +135,8 @@ class Somebody:
         there = {"authenticatorId": made["authenticatorId"]}
 
         def touch(enabled: bool) -> None:
-            said = {**there, "enabled": enabled}
-            session.send("WebAuthn.setAutomaticPresenceSimulation", said)
+            parameters = {**there, "enabled": enabled}
+            session.send("WebAuthn.setAutomaticPresenceSimulation", parameters)
 
         self.touch = touch
         self.goes("/account/security")
@@ -268,14 +268,14 @@ def rotates(ada: Somebody, client_id: str) -> str:
     """Another secret, while the first still works."""
     ada.goes(f"/developer/apps/{client_id}/secrets")
     ada.presses("new-secret")
-    found = re.search(r"vk_cs_[0-9A-Za-z]+", ada.page.inner_text("main"))
-    assert found is not None
-    return found[0]
+    match = re.search(r"vk_cs_[0-9A-Za-z]+", ada.page.inner_text("main"))
+    assert match is not None
+    return match[0]
 
 
 def connects(bob: Somebody, callback: str, client_id: str, *secrets: str) -> dict[str, str]:
     """Bob lets the app read his notes and not write them; every secret gets it tokens."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": client_id,
         "redirect_uri": callback,
@@ -285,24 +285,24 @@ def connects(bob: Somebody, callback: str, client_id: str, *secrets: str) -> dic
     }
     answers: list[dict[str, str]] = []
     for secret in secrets:
-        bob.goes(f"/oauth/authorize?{urlencode(asked)}")
+        bob.goes(f"/oauth/authorize?{urlencode(parameters)}")
         if bob.page.locator("#allow").count():
             bob.page.uncheck("input[name=scope][value='notes:write']")
             bob.presses("allow")
         bob.page.wait_for_url(re.compile(re.escape(callback)))
-        told = dict(parse_qsl(urlsplit(bob.page.url).query))
+        redirect_parameters = dict(parse_qsl(urlsplit(bob.page.url).query))
         answer = post(
             bob.servers.auth_url,
             (client_id, secret),
             grant_type="authorization_code",
-            code=told["code"],
+            code=redirect_parameters["code"],
             redirect_uri=callback,
             code_verifier="dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
         )
         assert answer.status_code == 200, answer.text
         assert answer.json()["scope"] == "notes:read"
         answers.append(answer.json())
-        asked["scope"] = "notes:read"
+        parameters["scope"] = "notes:read"
     return answers[-1]
 
 

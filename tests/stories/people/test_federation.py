@@ -46,26 +46,26 @@ class Two:
 
     def link(self, page: Page, id: str = "with-other") -> str:
         """Where the link of that id leads."""
-        found = re.search(rf'<a[^>]*id="{id}"[^>]*href="([^"]*)"', page.body)
-        assert found, page.text
-        return unescape(found[1])
+        match = re.search(rf'<a[^>]*id="{id}"[^>]*href="([^"]*)"', page.body)
+        assert match, page.text
+        return unescape(match[1])
 
     def travel(self, page: Page, *, id: str = "with-other", deny: bool = False) -> Page:
         """Press the link, prove it over there if asked, and come back."""
         away = self.here.open(urljoin(page.url, self.link(page, id)))
         assert away.location.startswith(self.other.auth_url), away.text
-        found = self.there.open(away.location)
-        if not found.location:
-            found = self.there.sign_in(found, "ada", WORD)
-        if not found.location:
-            found = self.there.deny(found) if deny else self.there.allow(found)
-        assert found.location.startswith(self.ours.auth_url)
-        return self.here.open(found.location)
+        their_page = self.there.open(away.location)
+        if not their_page.location:
+            their_page = self.there.sign_in(their_page, "ada", WORD)
+        if not their_page.location:
+            their_page = self.there.deny(their_page) if deny else self.there.allow(their_page)
+        assert their_page.location.startswith(self.ours.auth_url)
+        return self.here.open(their_page.location)
 
     def events(self) -> list[str]:
         """What happened at ours, by name."""
-        found = self.ours.write(lambda tx: tx.events.newest(200))
-        return [event.name for event in found if not event.name.startswith("signing_key")]
+        newest_events = self.ours.write(lambda tx: tx.events.newest(200))
+        return [event.name for event in newest_events if not event.name.startswith("signing_key")]
 
 
 @contextmanager
@@ -82,16 +82,16 @@ def two(
         provider = ProviderSettings(
             "other", "Other", ProviderKind.OPENID, other.auth_url, "us", keep_claims=keep
         )
-        given = Settings()
+        defaults = Settings()
         settings = replace(
-            given,
+            defaults,
             features=(FederationSettings((provider,), Secret(f"other={SECRET}")),),
             fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
             accounts=AccountSettings(sign_up=sign_up),
-            mail=mail or given.mail,
+            mail=mail or defaults.mail,
         )
         if database:
-            authorization = replace(given.authorization, database=database)
+            authorization = replace(defaults.authorization, database=database)
             settings = replace(settings, authorization=authorization)
         with Servers(directory / "ours", settings=settings, with_resource=False) as ours:
             callback = f"{ours.auth_url}/oauth/sign-in/with/other/callback"
@@ -143,15 +143,15 @@ def test_kept_claims_follow_sign_up_link_and_sign_in(tmp_path: Path, database_ur
             assert user is not None
             return dict(it.ours.write(lambda tx: Identities.of(tx).claims_of(user.uid)))
 
-        said = {"preferred_username": "ada", "name": "Ada Lovelace"}
-        assert kept() == {it.other.auth_url: said}
+        claims = {"preferred_username": "ada", "name": "Ada Lovelace"}
+        assert kept() == {it.other.auth_url: claims}
         ada = it.other.write(lambda tx: tx.users.find_by_name("ada"))
         assert ada is not None
         assert it.other.write(lambda tx: tx.users.change(replace(ada, name="Countess")))
         again = Two(it.ours, it.other)
         again.there = it.there
         again.travel(again.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
-        assert kept() == {it.other.auth_url: {**said, "name": "Countess"}}
+        assert kept() == {it.other.auth_url: {**claims, "name": "Countess"}}
 
 
 def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:
@@ -193,12 +193,12 @@ def test_app_gets_a_code_after_a_sign_in_elsewhere(tmp_path: Path) -> None:
             "Printer", redirect_uris=("http://127.0.0.1:9/cb",), scopes=("openid",), type="public"
         )
         it.ours.register_client(metadata, "printer")
-        asked = (
+        url = (
             f"{it.ours.auth_url}/oauth/authorize?response_type=code&client_id=printer&scope=openid"
             "&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcb&code_challenge_method=S256"
             "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
         )
-        arrived = it.travel(it.here.open(asked))
+        arrived = it.travel(it.here.open(url))
         consent = it.here.submit(arrived, "make", {"username": "ada"})
         assert "Printer" in consent.text
         assert "code" in it.here.allow(consent).redirect_parameters
@@ -235,10 +235,10 @@ def test_required_reauthentication_needs_a_sign_in_after_this_departure(
             for server in (it.ours, it.other):
                 server.clock.forward(minutes(2))
             browser = UserAgent(it.ours.auth_url)
-            asked = f"{it.ours.auth_url}/oauth/authorize?{urlencode({**_NEEDS, **more})}"
+            url = f"{it.ours.auth_url}/oauth/authorize?{urlencode({**_NEEDS, **more})}"
 
-            def leave(browser: UserAgent = browser, asked: str = asked) -> str:
-                page = browser.open(asked)
+            def leave(browser: UserAgent = browser, url: str = url) -> str:
+                page = browser.open(url)
                 return browser.open(urljoin(page.url, it.link(page))).location
 
             away = leave()
@@ -355,14 +355,14 @@ def test_sign_ins_that_succeed_are_not_limited_by_network(
 
 def test_a_link_from_elsewhere_leads_nowhere(tmp_path: Path) -> None:
     with two(tmp_path) as it:
-        place = f"{it.ours.auth_url}/oauth/sign-in/with/other"
-        assert it.here.open(place).status == 400
-        assert it.here.open(f"{place}?errand=sign_in").status == 403
+        url = f"{it.ours.auth_url}/oauth/sign-in/with/other"
+        assert it.here.open(url).status == 400
+        assert it.here.open(f"{url}?errand=sign_in").status == 403
         it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
-        assert it.here.open(f"{place}?errand=sign_in&csrf=x").status == 403
+        assert it.here.open(f"{url}?errand=sign_in&csrf=x").status == 403
         assert it.here.open(f"{it.ours.auth_url}/oauth/sign-in/with/nobody").status == 404
-        assert it.here.open(f"{place}/callback?state=x&code=y").status == 400
-        assert it.here.open(f"{place}/callback").status == 400
+        assert it.here.open(f"{url}/callback?state=x&code=y").status == 400
+        assert it.here.open(f"{url}/callback").status == 400
 
 
 def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> None:
@@ -441,10 +441,10 @@ def test_a_response_by_form_post_is_read_in_the_browser_that_asked(tmp_path: Pat
         page = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
         away = it.here.open(urljoin(page.url, it.link(page)))
         back = it.there.allow(it.there.sign_in(it.there.open(away.location), "ada", WORD)).location
-        place, _, query = back.partition("?")
+        callback, _, query = back.partition("?")
         # Browsers send no cookies of ours with a form of another site.
         answer = httpx2.post(
-            place,
+            callback,
             content=f"{query}&user=%7B%22name%22%3A%22x%22%7D",
             headers={
                 "content-type": "application/x-www-form-urlencoded",
@@ -453,7 +453,7 @@ def test_a_response_by_form_post_is_read_in_the_browser_that_asked(tmp_path: Pat
             },
         )
         assert (answer.status_code, "set-cookie" in answer.headers) == (303, False)
-        again = urljoin(place, answer.headers["location"])
+        again = urljoin(callback, answer.headers["location"])
         assert dict(parse_qsl(urlsplit(again).query)) == {
             name: value for name, value in parse_qsl(query) if name in {"code", "state", "iss"}
         }
@@ -462,7 +462,7 @@ def test_a_response_by_form_post_is_read_in_the_browser_that_asked(tmp_path: Pat
         assert it.here.open(again).status == 400
         for content in ("", "state=x", f"code={'x' * 9_000}&state=y", "code=a&code=b"):
             sent = httpx2.post(
-                place,
+                callback,
                 content=content,
                 headers={"content-type": "application/x-www-form-urlencoded"},
                 follow_redirects=True,
@@ -479,8 +479,8 @@ def test_a_provider_that_wants_signatures_gets_them(tmp_path: Path) -> None:
             "jwks_uri": f"{them.url}/jwks",
             "token_endpoint_auth_methods_supported": ["private_key_jwt", "tls_client_auth"],
         }
-        found = "/.well-known/openid-configuration"
-        them.at[found] = Pointed(json.dumps(document).encode())
+        path = "/.well-known/openid-configuration"
+        them.at[path] = Pointed(json.dumps(document).encode())
         provider = ProviderSettings("other", "Other", ProviderKind.OPENID, them.url, "us")
         settings = replace(
             Settings(),
@@ -499,7 +499,7 @@ def test_a_provider_that_wants_signatures_gets_them(tmp_path: Path) -> None:
             sent = them.sent[-1]
             assert "client_secret" not in sent
             assert sent["client_assertion_type"].endswith("jwt-bearer")
-            published = httpx2.get(f"{ours.auth_url}{found}").json()["jwks_uri"]
+            published = httpx2.get(f"{ours.auth_url}{path}").json()["jwks_uri"]
             verified = foreign.verify(
                 sent["client_assertion"],
                 foreign.ForeignKeys.parse(httpx2.get(published).content),

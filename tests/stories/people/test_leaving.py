@@ -21,8 +21,10 @@ def test_what_was_used_is_seen_and_a_deleted_account_is_dead_everywhere(
 ) -> None:
     monkeypatch.setattr(uses, "EVERY", 0.2)
     monkeypatch.setattr(maintenance, "_SWEEP_EVERY", 0.2)
-    given = Settings(accounts=AccountSettings(deletion_grace=seconds(1)))
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    base_settings = Settings(accounts=AccountSettings(deletion_grace=seconds(1)))
+    settings = replace(
+        base_settings, authorization=replace(base_settings.authorization, database=database_url)
+    )
     with Servers(tmp_path, settings=settings) as servers:
         servers.register_user("ada", printer.PASSWORD)
         printer.register(servers, "notes:read", "notes:write")
@@ -31,9 +33,9 @@ def test_what_was_used_is_seen_and_a_deleted_account_is_dead_everywhere(
         token: str = printer.redeem(servers, code).json()["access_token"]
         assert printer.reads(servers, token) == 200
 
-        place = f"{servers.auth_url}/account/apps/app?app=printer"
-        wait_until(lambda: "Used just now" in " ".join(ada.open(place).text.split()))
-        assert "Never used" in ada.open(place).text
+        url = f"{servers.auth_url}/account/apps/app?app=printer"
+        wait_until(lambda: "Used just now" in " ".join(ada.open(url).text.split()))
+        assert "Never used" in ada.open(url).text
 
         question = ada.open(f"{servers.auth_url}/account/delete")
         assert "1 connected app loses its access." in question.text

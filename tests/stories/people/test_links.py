@@ -104,8 +104,8 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
     folder.mkdir()  # noqa: ASYNC240 - once, before anything else runs
     async with site(folder, full=full) as (it, key):
         here = browser(it)
-        found = Crawl(here, it.app.routes, typed=TYPED, refusals=REFUSALS)
-        found.never = (f"{CALENDAR.id}#",)
+        crawler = Crawl(here, it.app.routes, typed=TYPED, refusals=REFUSALS)
+        crawler.never = (f"{CALENDAR.id}#",)
 
         async def again() -> None:
             await it.password(WORD)  # one of the forms removes it
@@ -113,38 +113,38 @@ async def crawl(folder: Path, who: str, *, full: bool) -> Crawl:
 
         starts: tuple[str, ...] = (*STARTS, REFUSED) if full else STARTS
         if who == "visitor, half signed in":
-            starts, found.below = (await password_given(here, REQUEST),), "/oauth"
+            starts, crawler.below = (await password_given(here, REQUEST),), "/oauth"
         elif who == "user, asked by an app":
             await give(it, None)
-            starts, found.below = (f"{REQUEST}&prompt=consent",), "/oauth"
+            starts, crawler.below = (f"{REQUEST}&prompt=consent",), "/oauth"
         elif who == "user, asked by a device":
             await give(it, None)
-            starts, found.below = await _device_codes(it), "/device"
+            starts, crawler.below = await _device_codes(it), "/device"
         elif who == "holder of the link":
             await give(it, None)
-            starts, found.below = (await _owner_link(it),), "/admin/owner"
+            starts, crawler.below = (await _owner_link(it),), "/admin/owner"
         elif who in {*Role}:
             await give(it, Role(who))
-            starts, found.below = ("/admin",), "/admin"
+            starts, crawler.below = ("/admin",), "/admin"
         else:
             await give(it, None)
-            found.changing = ("/mailbox",)
+            crawler.changing = ("/mailbox",)
         if who == "visitor":
             starts = (*starts, REQUEST)
             # What was wrong is for the team of the app.
-            found.refusals += ("This refusal does not exist", "Diese Ablehnung gibt es nicht")
+            crawler.refusals += ("This refusal does not exist", "Diese Ablehnung gibt es nicht")
         if "visitor" not in who and (full or who != "holder of the link"):
-            found.again = again
+            crawler.again = again
             await again()
-        await found.everything(*starts)
-        return found
+        await crawler.everything(*starts)
+        return crawler
 
 
 async def _device_codes(it: Harness) -> tuple[str, ...]:
     """Where a user enters the code of a device, and the pages of two: one to allow, one to deny."""
     form, secret = {"client_id": PRINTER}, basic(PRINTER, SECRET)
     begun = [await it.post("/oauth/device-authorization", form, secret) for _ in "12"]
-    return ("/device", *(f"/device/{each.text('user_code')}" for each in begun))
+    return ("/device", *(f"/device/{answer.text('user_code')}" for answer in begun))
 
 
 async def _owner_link(it: Harness) -> str:
@@ -185,7 +185,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Crawl]:
 
 
 def test_every_link_and_form_leads_to_a_page(crawls: Mapping[str, Crawl]) -> None:
-    findings = [f"{who}: {each}" for who, crawl in crawls.items() for each in crawl.findings]
+    findings = [f"{who}: {finding}" for who, crawl in crawls.items() for finding in crawl.findings]
     pages = {page for crawl in crawls.values() for page in pages_of(crawl.routes)}
     reached = {page for crawl in crawls.values() for page in crawl.reached}
 
@@ -194,14 +194,14 @@ def test_every_link_and_form_leads_to_a_page(crawls: Mapping[str, Crawl]) -> Non
 
 
 def test_no_english_sentence_is_left_on_a_german_page(crawls: Mapping[str, Crawl]) -> None:
-    found = {text: page for crawl in crawls.values() for text, page in crawl.english.items()}
+    texts = {text: page for crawl in crawls.values() for text, page in crawl.english.items()}
 
-    assert any(map(DATA.search, found))
-    assert {text: page for text, page in found.items() if not DATA.search(text)} == {}
+    assert any(map(DATA.search, texts))
+    assert {text: page for text, page in texts.items() if not DATA.search(text)} == {}
 
 
 def test_every_control_that_is_shown_works_without_a_script(crawls: Mapping[str, Crawl]) -> None:
     """The crawl itself has no scripts: it follows every link and sends every form."""
-    found = {written: page for crawl in crawls.values() for written, page in crawl.dead.items()}
+    controls = {written: page for crawl in crawls.values() for written, page in crawl.dead.items()}
 
-    assert found == {}
+    assert controls == {}

@@ -67,14 +67,14 @@ class Console(Two):
 @contextmanager
 def console(directory: Path, database: str = "") -> Generator[Console]:
     """Both servers, running."""
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
+        defaults,
         fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)),
         accounts=AccountSettings(sign_up=SignUpMode.OPEN),
     )
     if database:
-        authorization = replace(given.authorization, database=database)
+        authorization = replace(defaults.authorization, database=database)
         settings = replace(settings, authorization=authorization)
     with (
         Servers(directory / "other", with_resource=False) as other,
@@ -131,8 +131,8 @@ def test_provider_is_added_tested_and_changed_in_the_console(
         assert ada is not None
         claims = it.ours.write(lambda tx: Identities.of(tx).claims_of(ada.uid))
         assert claims == {it.other.auth_url: {"name": "Ada Lovelace"}}
-        told = it.ours.write(lambda tx: tx.events.newest(200))
-        assert not any(SECRET in each.data or "not the secret" in each.data for each in told)
+        events = it.ours.write(lambda tx: tx.events.newest(200))
+        assert not any(SECRET in event.data or "not the secret" in event.data for event in events)
         assert [it.events().count(f"provider.{name}") for name in ("created", "changed")] == [1, 1]
 
 
@@ -143,9 +143,9 @@ def test_linked_accounts_survive_a_disabled_and_a_deleted_provider(
         it.add()
         it.offers("Other")
         it.signs_up()
-        asked = it.page("/admin/providers/other/disable")
-        assert "have neither a password nor a passkey" in asked.text
-        it.owner.submit(asked, "do")
+        question = it.page("/admin/providers/other/disable")
+        assert "have neither a password nor a passkey" in question.text
+        it.owner.submit(question, "do")
         it.offers("Other", offered=False)
         assert it.here.open(f"{it.ours.auth_url}/account/sessions").status == 200
         old = f"{it.ours.auth_url}/oauth/sign-in/with/other?errand=sign_in&csrf=x"

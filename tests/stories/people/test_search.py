@@ -22,8 +22,10 @@ _PASSWORD = "correct horse battery staple"
 @pytest.fixture
 def servers(tmp_path: Path, database_url: str) -> Iterator[Servers]:
     """A server with an owner who has an app, and with three more users."""
-    given = Settings()
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    defaults = Settings()
+    settings = replace(
+        defaults, authorization=replace(defaults.authorization, database=database_url)
+    )
     with Servers(tmp_path, settings=settings) as servers:
         olive = servers.register_user("olive", _PASSWORD)
         for name in ("nora", "noah", "bob"):

@@ -59,10 +59,10 @@ def sign_in(page: Page, url: str) -> None:
 
 
 def complaints(context: BrowserContext) -> list[str]:
-    found: list[str] = []
-    context.on("console", lambda message: found.append(message.text))
-    context.on("weberror", lambda error: found.append(str(error.error)))
-    return found
+    messages: list[str] = []
+    context.on("console", lambda message: messages.append(message.text))
+    context.on("weberror", lambda error: messages.append(str(error.error)))
+    return messages
 
 
 def heading(page: Page) -> str:
@@ -75,7 +75,7 @@ def test_a_passkey_opens_the_account_alone_after_a_password_and_for_an_app(
     with named(tmp_path) as servers:
         url = servers.auth_url
         context = browser.new_context()
-        said = complaints(context)
+        messages = complaints(context)
         page = context.new_page()
         device(page)
         sign_in(page, url)
@@ -101,16 +101,16 @@ def test_a_passkey_opens_the_account_alone_after_a_password_and_for_an_app(
         metadata = ClientMetadata("Watcher", redirect_uris=(back,), scopes=("openid",))
         servers.register_client(metadata, "watcher", "w" * 40)
         context.clear_cookies()
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": "watcher",
             "redirect_uri": back,
             "scope": "openid",
             "claims": '{"id_token":{"acr":{"essential":true,"value":"urn:valetkey:acr:passkey"}}}',
         }
-        page.goto(f"{url}/oauth/authorize?{urlencode(asked)}")
+        page.goto(f"{url}/oauth/authorize?{urlencode(parameters)}")
         page.wait_for_selector("#allow")
-        assert not [each for each in said if "favicon" not in each]
+        assert not [message for message in messages if "favicon" not in message]
         context.close()
 
 

@@ -39,8 +39,8 @@ class Walk:
 
     def sends(self, button: str, within: str = "main") -> None:
         """Press the button with this text."""
-        place = self.page.locator(within)
-        self.presses(place.get_by_role("button", name=button, exact=True))
+        section = self.page.locator(within)
+        self.presses(section.get_by_role("button", name=button, exact=True))
 
     def types(self, label: str, text: str) -> None:
         self.page.get_by_label(label, exact=True).fill(text)

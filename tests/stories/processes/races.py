@@ -91,7 +91,7 @@ class Outcome:
 
     def of(self, *kinds: str) -> list[Mapping[str, str]]:
         """The token responses of these kinds."""
-        return [said for kind, said in self.tokens if kind in kinds]
+        return [response for kind, response in self.tokens if kind in kinds]
 
 
 class Round:
@@ -191,9 +191,9 @@ class Round:
     def _code(self) -> str:
         return self.browser.open(self._authorize()).redirect_parameters["code"]
 
-    def ask(self, path: str = "token", **said: str) -> requests.Response:
+    def ask(self, path: str = "token", **parameters: str) -> requests.Response:
         """A request of the app's."""
-        form = {"client_id": self.client, "client_secret": SECRET, **said}
+        form = {"client_id": self.client, "client_secret": SECRET, **parameters}
         return requests.post(f"{self.servers.auth}/oauth/{path}", form, timeout=_PATIENCE)
 
     def redeem(self, code: str) -> requests.Response:
@@ -213,19 +213,19 @@ class Round:
         """The app's own token."""
         return self.ask(grant_type="client_credentials")
 
-    def admin(self, method: str, path: str, **said: object) -> requests.Response:
+    def admin(self, method: str, path: str, **body: object) -> requests.Response:
         """A call of the admin API."""
         url = f"{self.servers.auth}/admin/api/v1{path}"
         return requests.request(
-            method, url, headers=self._admin, json=said or None, timeout=_PATIENCE
+            method, url, headers=self._admin, json=body or None, timeout=_PATIENCE
         )
 
     def _declare(self) -> str:
         """Declare an API for which codes and grants are asked from now on; its id."""
         identifier = f"https://{self.name}.example"
         scopes = {f"{self.name}:{verb}": f"{verb} your calendar" for verb in ("read", "write")}
-        said = {"identifier": identifier, "name": self.name, "scopes": scopes}
-        api = self.admin("POST", "/apis", **said).json()["api_id"]
+        body = {"identifier": identifier, "name": self.name, "scopes": scopes}
+        api = self.admin("POST", "/apis", **body).json()["api_id"]
         secret = self.admin("POST", f"/apis/{api}/secrets", others_live=None).json()[
             "client_secret"
         ]
@@ -279,17 +279,28 @@ class Round:
         page = browser.open(f"{self.servers.auth}/account/sessions")
         return not any(button.id == "sign-in" for button in page.buttons)
 
-    def survivors(self, found: Sequence[Mapping[str, str]], record: str = "account") -> list[str]:
+    def survivors(
+        self, responses: Sequence[Mapping[str, str]], record: str = "account"
+    ) -> list[str]:
         """What still works of these, everywhere, after resource servers had the time to hear."""
-        alive = [f"active {self.name}" for each in found if self.is_active(each["access_token"])]
+        alive = [
+            f"active {self.name}"
+            for response in responses
+            if self.is_active(response["access_token"])
+        ]
         end = time.monotonic() + _HEARD_WITHIN
-        opened = list(found)
+        opened = list(responses)
         while opened and time.monotonic() < end:
-            opened = [each for each in opened if self.opens(each["access_token"], record)]
+            opened = [
+                response for response in opened if self.opens(response["access_token"], record)
+            ]
             if opened:
                 time.sleep(0.2)
         alive += [f"the API takes {self.name}" for _ in opened]
-        for each in found:
-            if "refresh_token" in each and self.refresh(each).status_code == requests.codes.ok:
+        for response in responses:
+            if (
+                "refresh_token" in response
+                and self.refresh(response).status_code == requests.codes.ok
+            ):
                 alive.append(f"refreshed {self.name}")
         return alive

@@ -81,9 +81,9 @@ class Serving:
         page = page if page.location else person.allow(page)
         return page.redirect_parameters["code"]
 
-    def ask(self, client_id: str = "printer", **said: str) -> requests.Response:
+    def ask(self, client_id: str = "printer", **parameters: str) -> requests.Response:
         """A token request."""
-        form = {"client_id": client_id, **said}
+        form = {"client_id": client_id, **parameters}
         if client_id == "printer":
             form["client_secret"] = SECRET
         return requests.post(f"{self.auth}/oauth/token", data=form, timeout=_PATIENCE)
@@ -156,8 +156,10 @@ def serving(
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert ready.startswith("ready "), ready
-        told = dict(word.split("=", 1) for word in ready.split()[1:])
-        yield Serving(told["authorization"], told["resource"], process, told.get("metrics", ""))
+        addresses = dict(word.split("=", 1) for word in ready.split()[1:])
+        yield Serving(
+            addresses["authorization"], addresses["resource"], process, addresses.get("metrics", "")
+        )
     finally:
         if process.poll() is None:
             process.terminate()
@@ -196,7 +198,10 @@ def _listens(pid: int, url: str) -> bool:
     rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
     listening = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"}
     with contextlib.suppress(OSError):
-        return any(str(each.readlink()) in listening for each in Path(f"/proc/{pid}/fd").iterdir())
+        return any(
+            str(descriptor.readlink()) in listening
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir()
+        )
     return False
 
 

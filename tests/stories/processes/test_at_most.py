@@ -69,19 +69,19 @@ class Console:
 
 def _posts(person: UserAgent, page: Page, button: str) -> Callable[[dict[str, str]], int]:
     """Presses this button, as often as wanted, in the same browser."""
-    form = page.forms[next(each.form for each in page.buttons if each.id == button)]
+    form = page.forms[next(control.form for control in page.buttons if control.id == button)]
     fields = {**dict(form.fields), **{n: v for n, v, on in form.boxes if on}}
-    pressed = next(each for each in page.buttons if each.id == button)
+    pressed = next(control for control in page.buttons if control.id == button)
     if pressed.name:
         fields[pressed.name] = pressed.value
     home = page.url.split("/", 3)
     origin = "/".join(home[:3])
     cookies = dict(person.cookies)
 
-    def post(said: dict[str, str]) -> int:
+    def post(entries: dict[str, str]) -> int:
         answer = requests.post(
             f"{origin}{form.action}" if form.action.startswith("/") else form.action,
-            data={**fields, **said},
+            data={**fields, **entries},
             cookies=cookies,
             headers={"origin": origin},
             allow_redirects=False,
@@ -195,12 +195,12 @@ async def _in_two_pools(settings: Settings, client_id: str) -> None:
         await _factors(pools)
         await _members(pools, client_id)
     finally:
-        for each in pools:
-            await each.store.engine.close()
+        for pool in pools:
+            await pool.store.engine.close()
 
 
 async def _all(pools: Sequence[Foundation], works: Sequence[Callable[[Transaction], T]]) -> list[T]:
-    stores = [each.store for each in pools]
+    stores = [pool.store for pool in pools]
     return await asyncio.gather(
         *(stores[number % 2].write(work, done_by=SYSTEM_ACTOR) for number, work in enumerate(works))
     )
@@ -245,22 +245,22 @@ async def _members(pools: Sequence[Foundation], client_id: str) -> None:
     def settle(tx: Transaction) -> list[User]:
         records = [UserRecord(f"guest{n}", f"guest{n}@example.com") for n in range(64)]
         made = [accounts.register(tx, record, now) for record in records]
-        people = [each for each in made if isinstance(each, User)]
+        people = [user for user in made if isinstance(user, User)]
         assert len(people) == 64
-        for each in people[_WAITING : _WAITING + 35]:
-            add_member(tx, client_id, each.uid, TeamRole.MEMBER, now)
+        for person in people[_WAITING : _WAITING + 35]:
+            add_member(tx, client_id, person.uid, TeamRole.MEMBER, now)
         for invitation in tx.team_invitations.to(client_id, now):
             tx.team_invitations.end(invitation.id, client_id, now)
-        for each in people[:_WAITING]:
+        for person in people[:_WAITING]:
             tx.team_invitations.issue(
                 TeamInvitation(
-                    id=f"ti_{each.uid}",
-                    token=Fingerprint(f"{each.uid}"),
+                    id=f"ti_{person.uid}",
+                    token=Fingerprint(f"{person.uid}"),
                     client_id=client_id,
                     role=TeamRole.MEMBER,
-                    invited=each.username,
+                    invited=person.username,
                     email_key="",
-                    uid=each.uid,
+                    uid=person.uid,
                     invited_by=Uid(1001),
                     created_at=now,
                     expires_at=later(now, hours(1)),
@@ -272,7 +272,7 @@ async def _members(pools: Sequence[Foundation], client_id: str) -> None:
         return lambda tx: teams.accept(tx, f"ti_{user.uid}", user, "", now) is not None
 
     guests = await pools[0].store.write(settle, done_by=SYSTEM_ACTOR)
-    came = await _all(pools, [accepting(each) for each in guests])
+    came = await _all(pools, [accepting(guest) for guest in guests])
     team = await pools[0].store.read(lambda tx: tx.members.team(client_id))
     assert len(team) == MOST_MEMBERS
     assert came.count(True) == MOST_MEMBERS - 36

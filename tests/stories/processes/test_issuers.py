@@ -36,9 +36,9 @@ _LOGIN = {"grant_type": "password", "username": "ada", "scope": "notes:read"}
 class Several(dict[str, Serving]):
     """Issuers by name, the folder of their configurations, and their log."""
 
-    def __init__(self, place: Path, log: Path, process: subprocess.Popen[str]) -> None:
+    def __init__(self, folder: Path, log: Path, process: subprocess.Popen[str]) -> None:
         super().__init__()
-        self.place = place
+        self.place = folder
         self.log = log
         self.process = process
         self.metrics = ""
@@ -59,9 +59,9 @@ def _tls_configuration(name: str, host: str, ports: tuple[str, str]) -> str:
     return f"[authorization]\n{auth}{files}[resource]\n{api}{files}"
 
 
-def _certify(place: Path, name: str, host: str) -> Path:
+def _certify(folder: Path, name: str, host: str) -> Path:
     """Write a key and a certificate for `host` beside the configuration of an issuer."""
-    file = place / name / f"{name}.pem"
+    file = folder / name / f"{name}.pem"
     file.parent.mkdir(exist_ok=True)
     renamed = file.with_suffix(".new")
     renamed.write_text(self_signed(host, SYSTEM.now(), days=30))
@@ -93,9 +93,9 @@ def _configuration(name: str, ports: tuple[str, str], more: str = "", database: 
 
 
 def _write(
-    place: Path, name: str, ports: tuple[str, str], more: str = "", database: str = ""
+    folder: Path, name: str, ports: tuple[str, str], more: str = "", database: str = ""
 ) -> Path:
-    file = place / name / "valetkey.toml"
+    file = folder / name / "valetkey.toml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(_configuration(name, ports, more, database))
     return file
@@ -113,11 +113,11 @@ def _several(
 
     Those in `hosts` have TLS under these names.
     """
-    place, ports = here / "issuers", _ports()
-    place.mkdir(exist_ok=True)
+    folder, ports = here / "issuers", _ports()
+    folder.mkdir(exist_ok=True)
     (here / "register.toml").write_text(REGISTER)
     for name in names:
-        file = _write(place, name, ports, database=databases.get(name, ""))
+        file = _write(folder, name, ports, database=databases.get(name, ""))
         if host := hosts.get(name):
             file.write_text(_tls_configuration(name, host, ports))
         applied = valetkey("apply", "register.toml", "--config", str(file), "--yes", here=here)
@@ -125,7 +125,7 @@ def _several(
     log = here / "log"
     with log.open("w") as err:
         process = subprocess.Popen(
-            [str(PROGRAM), "serve", "--configs", str(place)],
+            [str(PROGRAM), "serve", "--configs", str(folder)],
             cwd=here,
             env={**clean_environment(), **(environment or {})},
             stdout=subprocess.PIPE,
@@ -133,7 +133,7 @@ def _several(
             text=True,
             start_new_session=True,
         )
-    several = Several(place, log, process)
+    several = Several(folder, log, process)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline()
@@ -200,11 +200,11 @@ def _notes(issuer: Serving, token: str) -> int:
 def test_each_issuer_has_its_own_metadata_and_keys(both: Several) -> None:
     keys: list[set[str]] = []
     for issuer in both.values():
-        found = requests.get(
+        metadata = requests.get(
             f"{issuer.auth}/.well-known/openid-configuration", timeout=CEILING
         ).json()
-        assert found["issuer"] == issuer.auth
-        documents = requests.get(found["jwks_uri"], timeout=CEILING).json()["keys"]
+        assert metadata["issuer"] == issuer.auth
+        documents = requests.get(metadata["jwks_uri"], timeout=CEILING).json()["keys"]
         keys.append({document["kid"] for document in documents})
     assert all(keys)
     assert keys[0].isdisjoint(keys[1])
@@ -317,10 +317,10 @@ def test_unknown_host_is_misdirected_and_probes_reach_the_process(both: Several)
     assert _status(f"{a.api}/v2/notes", "api.example") == 421
     # Host is what selects the issuer, not the address of the connection.
     other = both["b"].auth.removeprefix("http://")
-    found = requests.get(
+    answer = requests.get(
         f"{a.auth}/.well-known/openid-configuration", headers={"host": other}, timeout=CEILING
     )
-    assert found.json()["issuer"] == both["b"].auth
+    assert answer.json()["issuer"] == both["b"].auth
 
 
 def test_log_names_the_issuer(both: Several) -> None:
@@ -336,13 +336,13 @@ def test_log_names_the_issuer(both: Several) -> None:
 def test_metrics_name_the_issuer(both: Several) -> None:
     def tokens() -> dict[str, float]:
         text = requests.get(both.metrics, timeout=CEILING).text
-        found = dict.fromkeys("ab", 0.0)
+        counts = dict.fromkeys("ab", 0.0)
         for line in text.splitlines():
             if line.startswith("valetkey_tokens_issued_total{"):
                 labels, _, number = line.rpartition(" ")
-                found[labels.partition('issuer="')[2][0]] += float(number)
+                counts[labels.partition('issuer="')[2][0]] += float(number)
         assert 'valetkey_worker_up{issuer="",server="authorization"' in text
-        return found
+        return counts
 
     before = tokens()
     _tokens(both["b"])
@@ -367,7 +367,7 @@ def test_broken_issuers_answer_503_and_leave_the_others_alone(tmp_path: Path) ->
 
             def failed(name: str = name) -> list[str]:
                 events = several.events("issuer.failed")
-                return [str(each["reason"]) for each in events if each["issuer"] == name]
+                return [str(event["reason"]) for event in events if event["issuer"] == name]
 
             assert wait_until(failed)
         assert "tokens2" in str(several.events("issuer.failed"))
@@ -439,10 +439,10 @@ def test_two_configurations_of_one_host_are_refused(tmp_path: Path) -> None:
         twin = several.place / "twin" / "valetkey.toml"
         twin.parent.mkdir()
         twin.write_text(_configuration("a", ports))
-        told = valetkey("reload", "--configs", str(several.place), here=several.place)
-        assert told.code == 2
-        assert "issuer twin" in told.err
-        assert "authorization.url: the host is that of a" in told.err
+        result = valetkey("reload", "--configs", str(several.place), here=several.place)
+        assert result.code == 2
+        assert "issuer twin" in result.err
+        assert "authorization.url: the host is that of a" in result.err
         assert wait_until(lambda: several.events("issuer.failed"))[0]["issuer"] == "twin"
         assert _status(f"{a.auth}/health/ready") == 200
 
@@ -536,7 +536,7 @@ def test_overload_of_one_issuer_leaves_introspections_of_the_other(tmp_path: Pat
         floods = [threads.submit(flood, number) for number in range(64)]
         assert all(_introspected(several["b"], tokens["b"]) for _ in range(40))
         over.set()
-        statuses = sum((each.result() for each in floods), Counter[int]())
+        statuses = sum((future.result() for future in floods), Counter[int]())
         assert statuses.keys() <= {200, 400, 429, 503}
         assert statuses.total() >= 64
 
@@ -562,9 +562,9 @@ def test_requests_that_are_not_complete_take_no_place(tmp_path: Path) -> None:
 
 def test_each_issuer_has_the_certificate_of_its_host(tmp_path: Path) -> None:
     hosts = {"a": "localhost", "b": "b.example"}
-    place = tmp_path / "issuers"
-    place.mkdir()
-    files = {name: _certify(place, name, host) for name, host in hosts.items()}
+    folder = tmp_path / "issuers"
+    folder.mkdir()
+    files = {name: _certify(folder, name, host) for name, host in hosts.items()}
     with _several(tmp_path, *hosts, hosts=hosts) as several:
         ports = (several["a"].auth[-5:], several["a"].api[-5:])
         discovery, ready_path = "/.well-known/openid-configuration", "/health/ready"
@@ -605,10 +605,10 @@ def _renewed_and_refused(several: Several, port: str, file: Path) -> None:
     assert before != file.read_text()
     _certify(several.place, "b", "other.example")
     (several.place / "b" / "valetkey.toml").touch()
-    told = valetkey("reload", "--configs", str(several.place), here=several.place)
-    assert told.code == 2
-    assert "authorization.tls_certificate" in told.err
-    assert "is not for b.example" in told.err
+    result = valetkey("reload", "--configs", str(several.place), here=several.place)
+    assert result.code == 2
+    assert "authorization.tls_certificate" in result.err
+    assert "is not for b.example" in result.err
     wait_until(lambda: {line["issuer"] for line in several.events("issuer.failed")} == {"b"})
     _certify(several.place, "b", "b.example")
     assert several.reload() == 0
@@ -628,10 +628,10 @@ def _renewed_and_refused(several: Several, port: str, file: Path) -> None:
 def test_issuer_without_a_usable_certificate_is_named_at_start(
     tmp_path: Path, change: tuple[str, str], problem: str
 ) -> None:
-    place, ports = tmp_path / "issuers", _ports()
-    place.mkdir()
+    folder, ports = tmp_path / "issuers", _ports()
+    folder.mkdir()
     for name, host in (("a", "localhost"), ("b", "b.example")):
-        _certify(place, name, host)
+        _certify(folder, name, host)
         text = _tls_configuration(name, host, ports)
         if name == "b":
             text = text.replace(*change)
@@ -639,9 +639,9 @@ def test_issuer_without_a_usable_certificate_is_named_at_start(
                 text = text.replace('tls_certificate = "b.pem"\ntls_key = "b.pem"\n', "")
             if not change[1]:
                 text += '[tls]\nacme = "https://ca.example/directory"\n'
-        (place / name / "valetkey.toml").write_text(text)
-    told = valetkey("reload", "--configs", str(place), here=place)
-    assert told.code == 2
-    assert "issuer b stays as it is: " in told.err
-    assert problem in told.err
-    assert "issuer a stays" not in told.err
+        (folder / name / "valetkey.toml").write_text(text)
+    result = valetkey("reload", "--configs", str(folder), here=folder)
+    assert result.code == 2
+    assert "issuer b stays as it is: " in result.err
+    assert problem in result.err
+    assert "issuer a stays" not in result.err

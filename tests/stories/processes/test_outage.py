@@ -38,9 +38,9 @@ def _one(here: Path, server: str) -> Generator[str]:
 def _tokens(auth: str) -> dict[str, str]:
     form = {"grant_type": "password", "username": "ada", "password": PASSWORD}
     answer = requests.post(f"{auth}/oauth/token", form, auth=("printer", SECRET), timeout=60)
-    said: dict[str, str] = answer.json()
-    assert answer.status_code == 200, said
-    return said
+    tokens: dict[str, str] = answer.json()
+    assert answer.status_code == 200, tokens
+    return tokens
 
 
 def _get(api: str, path: str, token: str) -> requests.Response:

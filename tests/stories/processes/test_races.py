@@ -102,8 +102,8 @@ def _at_once(it: Round) -> None:
         ("DELETE", client),
     ]
     with ThreadPoolExecutor(2 * len(calls)) as threads:
-        asked = [threads.submit(it.admin, *call) for call in calls * 2]
-        answers = [each.result() for each in asked]
+        futures = [threads.submit(it.admin, *call) for call in calls * 2]
+        answers = [future.result() for future in futures]
     assert max(answer.status_code for answer in answers) < 500, answers
 
 
@@ -128,7 +128,7 @@ def _after_disabling_client(it: Round, got: Outcome) -> list[str]:
 
 def _after_disabling_api(it: Round, got: Outcome) -> list[str]:
     dead = got.of("code", "family 0", "family 1")
-    assert all(it.refresh(each).status_code != requests.codes.ok for each in dead)
+    assert all(it.refresh(response).status_code != requests.codes.ok for response in dead)
     # The API's credential, which introspects, is disabled with it.
     _ok(it.admin("POST", f"/apis/{it.api}/enable"))
     return [*it.survivors(dead), *_codes(it, got)]
@@ -178,7 +178,7 @@ def _signed_in(it: Round, browser: UserAgent) -> list[str]:
 
 
 def _sessions(it: Round, got: Outcome) -> list[str]:
-    return [told for each in (it.browser, *got.browsers) for told in _signed_in(it, each)]
+    return [fault for browser in (it.browser, *got.browsers) for fault in _signed_in(it, browser)]
 
 
 def _listed(it: Round) -> list[str]:
@@ -215,8 +215,8 @@ def test_tokens_issued_during_revocation_are_revoked(database: str, tmp_path: Pa
                 got = it.race(act)
                 counts.update(kind for kind, _ in got.tokens)
                 counts.update(consent=len(got.codes), secret=got.secrets)
-                wrong.update(f"{ending}: {told.replace(name, '*')}" for told in got.strange)
-                wrong.update(f"{ending}: {told.replace(name, '*')}" for told in judge(it, got))
+                wrong.update(f"{ending}: {fault.replace(name, '*')}" for fault in got.strange)
+                wrong.update(f"{ending}: {fault.replace(name, '*')}" for fault in judge(it, got))
         deadlocks = _deadlocks(database)
     print(dict(counts), dict(wrong), deadlocks)  # noqa: T201 - the figures of `make races`
     # A deadlock among rows is rare (1 in 9 rounds) and repeated: no request may have felt it.

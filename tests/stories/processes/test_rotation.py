@@ -54,11 +54,11 @@ class Keys:
     def verify(self, token: str, algorithm: str) -> str:
         """The kid that signed; raises JoseError or ValueError for what does not verify."""
         kid: str = json.loads(from_base64url(token.partition(".")[0]) or b"")["kid"]
-        known = self.known
-        stale = known is None or time.monotonic() > self.until
-        if known is None or stale or (self.eager and kid not in {key.kid for key in known}):
-            known = self.fetch()
-        jws.deserialize_compact(token, known, [algorithm])
+        keys = self.known
+        stale = keys is None or time.monotonic() > self.until
+        if keys is None or stale or (self.eager and kid not in {key.kid for key in keys}):
+            keys = self.fetch()
+        jws.deserialize_compact(token, keys, [algorithm])
         return kid
 
     def fetch(self) -> KeySet:
@@ -104,9 +104,9 @@ class Load:
 
     def wait_for_more(self) -> None:
         """Return once every app has verified twice more."""
-        wanted = {name: count + 2 for name, count in self.verified.items()}
+        targets = {name: count + 2 for name, count in self.verified.items()}
         end = time.monotonic() + _PATIENCE
-        while any(self.verified[name] < count for name, count in wanted.items()):
+        while any(self.verified[name] < count for name, count in targets.items()):
             assert not self.faults, self.faults
             assert time.monotonic() < end, "an app stands still"
             time.sleep(0.02)
@@ -123,7 +123,7 @@ class App:
 
     @staticmethod
     def registered(servers: Serving, algorithm: str) -> "App":
-        said = {
+        metadata = {
             "client_name": algorithm,
             "redirect_uris": [CALLBACK],
             "grant_types": ["authorization_code", "refresh_token"],
@@ -131,7 +131,7 @@ class App:
             "id_token_signed_response_alg": algorithm,
             "scope": "openid offline_access",
         }
-        answer = requests.post(f"{servers.auth}/oauth/register", json=said, timeout=_PATIENCE)
+        answer = requests.post(f"{servers.auth}/oauth/register", json=metadata, timeout=_PATIENCE)
         assert answer.status_code == 201, answer.text
         return App(servers, answer.json()["client_id"], answer.json()["client_secret"])
 
@@ -148,21 +148,21 @@ class App:
 
     def id_token(self) -> str:
         """Another one. What came with it opens userinfo at once, whichever process answers."""
-        told = self._ask(grant_type="refresh_token", refresh_token=self.refresh_token)
-        bearer = {"Authorization": f"Bearer {told['access_token']}"}
+        tokens = self._ask(grant_type="refresh_token", refresh_token=self.refresh_token)
+        bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
         userinfo = requests.get(
             f"{self.servers.auth}/oauth/userinfo", headers=bearer, timeout=_PATIENCE
         )
         assert userinfo.status_code == 200, userinfo.text
-        return told["id_token"]
+        return tokens["id_token"]
 
-    def _ask(self, **said: str) -> dict[str, str]:
-        form = {"client_id": self.id, "client_secret": self.secret, **said}
+    def _ask(self, **parameters: str) -> dict[str, str]:
+        form = {"client_id": self.id, "client_secret": self.secret, **parameters}
         answer = requests.post(f"{self.servers.auth}/oauth/token", form, timeout=_PATIENCE)
         assert answer.status_code == 200, answer.text
-        told: dict[str, str] = answer.json()
-        self.refresh_token = told.get("refresh_token", self.refresh_token)
-        return told
+        tokens: dict[str, str] = answer.json()
+        self.refresh_token = tokens.get("refresh_token", self.refresh_token)
+        return tokens
 
 
 def _access_token(servers: Serving) -> str:
@@ -195,7 +195,7 @@ def _under_load(servers: Serving) -> Generator[Load]:
         except BaseException as fault:  # noqa: BLE001 - told where the test can see it
             load.faults.append(fault)
 
-    threads = [threading.Thread(target=work, args=each) for each in fetches.items()]
+    threads = [threading.Thread(target=work, args=arguments) for arguments in fetches.items()]
     for thread in threads:
         thread.start()
     try:

@@ -85,13 +85,13 @@ def test_of_two_that_start_together_one_migrates(
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    for each in both:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    done = [each.communicate(timeout=CEILING)[0] for each in both]
-    assert [each.returncode for each in both] == [0, 0]
-    assert sorted(json.loads(said) for said in done) == [[], todo]
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    done = [process.communicate(timeout=CEILING)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(json.loads(output) for output in done) == [[], todo]
 
 
 @pytest.mark.parametrize("age", ["empty", "old"])

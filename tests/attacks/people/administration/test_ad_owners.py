@@ -30,8 +30,8 @@ def test_ad_01_two_last_owners_cannot_both_schedule_their_removal(
     async def story(it: Harness) -> None:
         bob = await person(it, "bob", Role.OWNER, 1002)
         await give_role(it, ADA, Role.OWNER)
-        told = await asyncio.gather(_leaves(it, ADA), _leaves(it, bob))
-        assert sorted(told) == ["admin.last_owner", "planned"]
+        outcomes = await asyncio.gather(_leaves(it, ADA), _leaves(it, bob))
+        assert sorted(outcomes) == ["admin.last_owner", "planned"]
 
     run(tmp_path, story, database_url)
 
@@ -48,6 +48,6 @@ def test_ad_03_parallel_changes_of_the_brand_succeed_once(
                 for n in range(16)
             )
         )
-        assert sorted(each.status for each in answers) == [200, *[412] * 15]
+        assert sorted(answer.status for answer in answers) == [200, *[412] * 15]
 
     run(tmp_path, story, database_url)

@@ -139,9 +139,9 @@ def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_pat
                 assert is_shown or not door.shown or door.need is Need.DEVELOPER, path
                 seen += is_shown
             if "POST" in route.methods:
-                answers = [await sent(bob, route, path, csrf=each) for each in (False, True)]
+                answers = [await sent(bob, route, path, csrf=csrf) for csrf in (False, True)]
                 assert refused(await sent(stranger, route, path)), path
-                assert {each.status for each in answers} <= {403, 404}, path
+                assert {answer.status for answer in answers} <= {403, 404}, path
         assert seen >= 10
 
     run(tmp_path, story)
@@ -246,21 +246,23 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
             secret = fresh_secret(Prefix.API_TOKEN, SYSTEM.random)
             name = f"at_{of}_{'_'.join(permissions)}"
             fresh = api_tokens.FreshToken(name, secret)
-            wanted = api_tokens.WantedToken("x", permissions, days(1), PEOPLE[of])
+            wish = api_tokens.WantedToken("x", permissions, days(1), PEOPLE[of])
             made = await it.write(
-                lambda tx: api_tokens.issue(tx, CommandLine(), key, wanted, fresh, it.clock.now)
+                lambda tx: api_tokens.issue(tx, CommandLine(), key, wish, fresh, it.clock.now)
             )
             assert not isinstance(made, tuple), made
             return secret.reveal()
 
-        every = [each.value for each in Permission]
+        every = [permission.value for permission in Permission]
         tokens = {
             lacking: await token(*(p for p in every if p != lacking)) for lacking in sorted(every)
         }
-        documented = {f"{PREFIX}{each.path}" for each in OPERATIONS}
+        documented = {f"{PREFIX}{api_operation.path}" for api_operation in OPERATIONS}
         served = {path for path, _, _ in _programs(it)}
         assert served == documented
-        unreviewed = {f"{each.method} {each.path}" for each in OPERATIONS} ^ PROGRAM_NEEDS.keys()
+        unreviewed = {
+            f"{api_operation.method} {api_operation.path}" for api_operation in OPERATIONS
+        } ^ PROGRAM_NEEDS.keys()
         assert not unreviewed, "name the permission of each operation in PROGRAM_NEEDS"
         for operation in OPERATIONS:
             needed = PROGRAM_NEEDS[f"{operation.method} {operation.path}"]
@@ -270,14 +272,14 @@ def test_ad_09_the_admin_api_needs_a_token_with_the_permission_of_each_operation
                 headers = {"content-type": "application/json"}
                 answer = await browsers[name].send(operation.method, path, body, headers)
                 assert answer.status == 401, (operation.id, name)
-            said = await it.call(
+            refusal = await it.call(
                 operation.method,
                 path,
                 body,
                 content_type="application/json" if body else "",
                 authorization=f"Bearer {tokens[needed.value]}",
             )
-            assert said.status == 403, (operation.id, said.body)
+            assert refusal.status == 403, (operation.id, refusal.body)
 
     run(tmp_path, story)
 

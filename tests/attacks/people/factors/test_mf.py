@@ -45,8 +45,8 @@ def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(
         alice, key, _ = await with_app(it)
         it.clock.forward(PROOF_LASTS)
         for path in MATTERS:
-            asked = await alice.get(path)
-            assert asked.location == f"/account/confirm?to={path}", path
+            answer = await alice.get(path)
+            assert answer.location == f"/account/confirm?to={path}", path
         page = await alice.get("/account/confirm")
         _, fields = page.form("with-code")
         refused = await alice.post("/account/confirm", {**fields, "password": PASSWORD})
@@ -90,8 +90,8 @@ def test_mf_07_contact_fields_in_the_second_factor_form_are_ignored(tmp_path: Pa
         await with_app(it)
         browser = it.browser()
         page = await after_password(it, browser)
-        said = {"code": "000000", "email": "eve@evil.example", "phone": "+1", "uid": "1002"}
-        answer = await browser.submit(page, "with-code", **said)
+        fields = {"code": "000000", "email": "eve@evil.example", "phone": "+1", "uid": "1002"}
+        answer = await browser.submit(page, "with-code", **fields)
         assert answer.status == 401
         assert "evil" not in answer.body
 
@@ -109,8 +109,8 @@ async def _from_another_browser(it: Harness, device: SoftAuthenticator) -> str:
 
 async def _of_a_registration(it: Harness, device: SoftAuthenticator) -> str:
     page = await (await signed_in(it, "bob")).get("/account/security/passkeys/new")
-    asked = json.loads(options(page))
-    return device.get(json.dumps({"challenge": asked["challenge"]}))
+    registration = json.loads(options(page))
+    return device.get(json.dumps({"challenge": registration["challenge"]}))
 
 
 async def _made_up(it: Harness, device: SoftAuthenticator) -> str:
@@ -257,9 +257,9 @@ def test_mf_15_bombs_are_refused_before_they_go_off(tmp_path: Path, bomb: bytes)
         page = await alice.get("/account/security/passkeys/new")
         answer = json.loads(device.create(options(page)))
         answer["response"]["attestationObject"] = to_base64url(bomb)
-        said = await alice.submit(page, "add", name="x", credential=json.dumps(answer))
-        assert said.status == 400
-        assert knows(said, "That did not work")
+        refusal = await alice.submit(page, "add", name="x", credential=json.dumps(answer))
+        assert refusal.status == 400
+        assert knows(refusal, "That did not work")
 
     run(tmp_path, story)
 
@@ -301,9 +301,9 @@ def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(tmp_path: Path) -> 
         good = json.loads(device.get(options(page)))
         for part in ("authenticatorData", "signature", "clientDataJSON", "userHandle"):
             text = good["response"][part]
-            for place in range(0, len(text), max(1, len(text) // 12)):
-                letter = "A" if text[place] != "A" else "B"
-                bad = text[:place] + letter + text[place + 1 :]
+            for position in range(0, len(text), max(1, len(text) // 12)):
+                letter = "A" if text[position] != "A" else "B"
+                bad = text[:position] + letter + text[position + 1 :]
                 sent = json.dumps(good | {"response": good["response"] | {part: bad}})
                 assert await press(browser, page, sent) == 401
         assert await press(browser, page, json.dumps(good)) == 303

@@ -41,10 +41,10 @@ def stopped(answer: Answer) -> bool:
 
 async def answers(browser: Browser, route: Route, path: str) -> list[Answer]:
     """What the route says to its methods, and to forms with and without a token."""
-    found = [await browser.get(path)] if "GET" in route.methods else []
+    responses = [await browser.get(path)] if "GET" in route.methods else []
     if "POST" in route.methods:
-        found += [await sent(browser, route, path, csrf=each) for each in (True, False)]
-    return found
+        responses += [await sent(browser, route, path, csrf=csrf) for csrf in (True, False)]
+    return responses
 
 
 def test_signed_in_user_reaches_nothing_but_the_pages_that_add_a_factor(tmp_path: Path) -> None:

@@ -52,15 +52,15 @@ def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) ->
             for method in route.methods:
                 answers = []
                 for client_id in (app.id, "app_unknown", "web1", "resource-server"):
-                    place = _place(route.path, client_id)
+                    address = _place(route.path, client_id)
                     if method == "POST":
-                        answer = await bob.post(place, {"csrf": token, "name": "Mine"})
+                        answer = await bob.post(address, {"csrf": token, "name": "Mine"})
                     else:
-                        answer = await bob.send(method, place)
+                        answer = await bob.send(method, address)
                     answers.append(answer)
                 assert {answer.status for answer in answers} == {404}, (method, route.path)
-                said = {answer.body.split("<dl")[0] for answer in answers}
-                assert len(said) == 1, route.path
+                bodies = {answer.body.split("<dl")[0] for answer in answers}
+                assert len(bodies) == 1, route.path
         after = await it.store.read(lambda tx: tx.clients.find(app.id))
         assert after is not None
         assert after.name == "Printer"
@@ -88,9 +88,9 @@ def test_ad_03_members_and_owners_get_what_is_theirs(role: TeamRole, tmp_path: P
         await join(it, app.id, BOB, role)
         token = await _token(bob)
         for path, (reading, writing) in MEMBER.items():
-            place = _place(path, app.id)
-            got = (await bob.get(place)).status
-            sent = (await bob.post(place, {"csrf": token})).status
+            address = _place(path, app.id)
+            got = (await bob.get(address)).status
+            sent = (await bob.post(address, {"csrf": token})).status
             if role is TeamRole.MEMBER:
                 assert (got, sent) == (reading, writing), path
             else:
@@ -146,14 +146,14 @@ def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(tmp_path: Pat
             pages.append(page)
         pages.append(await alice.get("/developer"))
         for one in await it.store.read(lambda tx: tx.members.of_user(ALICE.uid)):
-            place = f"/developer/apps/{one.client_id}"
+            address = f"/developer/apps/{one.client_id}"
             ways = ("", "/settings", "/delete", "/team")
-            pages += [await alice.get(f"{place}{way}") for way in ways]
+            pages += [await alice.get(f"{address}{way}") for way in ways]
         assert len(pages) == len(SAID) + 1 + 4 * [status for _, _, status in SAID].count(200)
-        for each in pages:
-            assert "<script>" not in each.body
-            assert "<img src=x" not in each.body
-            assert " onclick=" not in each.body.replace("&#34; onclick=", "")
-            assert "49" not in each.body.partition("<h1>")[2].partition("</h1>")[0]
+        for answer in pages:
+            assert "<script>" not in answer.body
+            assert "<img src=x" not in answer.body
+            assert " onclick=" not in answer.body.replace("&#34; onclick=", "")
+            assert "49" not in answer.body.partition("<h1>")[2].partition("</h1>")[0]
 
     run(tmp_path, story)

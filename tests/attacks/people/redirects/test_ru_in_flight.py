@@ -44,7 +44,7 @@ def alice(world: LiveServers) -> UserAgent:
 
 
 def _form(page: Page, button: str = "allow") -> Form:
-    return page.forms[next(each.form for each in page.buttons if each.id == button)]
+    return page.forms[next(candidate.form for candidate in page.buttons if candidate.id == button)]
 
 
 def _pairs(page: Page) -> list[tuple[str, str]]:
@@ -172,11 +172,11 @@ def test_ru_37_no_redirect_to_uri_or_client_removed_meanwhile(
     decided = fetch(person, "POST", url, urlencode(_pairs(page)))
     assert decided.status == 303
     stranger = UserAgent(world.auth)
-    asked = world.ask(stranger, client_id)
+    sign_in_page = world.ask(stranger, client_id)
     (_removed if end is _removed else _switched_off)(world, client_id)
     codes = count(world, "vouchers", "kind = 'code'")
     if when == "signing in":
-        page = stranger.sign_in(asked, "alice", "correct horse battery staple")
+        page = stranger.sign_in(sign_in_page, "alice", "correct horse battery staple")
     elif when == "deciding":
         page = _send(world, person, page, _pairs(page))
     elif when == "denying":

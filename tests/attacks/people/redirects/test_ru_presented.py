@@ -17,11 +17,11 @@ _LOOPBACK = "http://127.0.0.1/cb"
 _PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
 
 
-def _ask(world: LiveServers, client_id: str, redirect_uri: str | None, **said: str) -> Page:
-    asked = {"response_type": "code", "client_id": client_id, "state": "xyz", **said}
+def _ask(world: LiveServers, client_id: str, redirect_uri: str | None, **changes: str) -> Page:
+    parameters = {"response_type": "code", "client_id": client_id, "state": "xyz", **changes}
     if redirect_uri is not None:
-        asked["redirect_uri"] = redirect_uri
-    query = urlencode({name: value for name, value in asked.items() if value})
+        parameters["redirect_uri"] = redirect_uri
+    query = urlencode({name: value for name, value in parameters.items() if value})
     return fetch(UserAgent(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
 
 
@@ -30,10 +30,12 @@ def _leads_to_a_page_of_ours(page: Page) -> None:
     assert page.location.startswith("/oauth/sign-in?interaction=v1.")
 
 
-def _stays_here(world: LiveServers, client_id: str, redirect_uri: str, **said: str) -> None:
-    shown(_ask(world, client_id, redirect_uri, **said), 400, "invalid_request")
+def _stays_here(world: LiveServers, client_id: str, redirect_uri: str, **changes: str) -> None:
+    shown(_ask(world, client_id, redirect_uri, **changes), 400, "invalid_request")
     # What is wrong beside it must not have a say in where the refusal goes.
-    wrong = _ask(world, client_id, redirect_uri, **{**said, "response_type": "x", "prompt": "none"})
+    wrong = _ask(
+        world, client_id, redirect_uri, **{**changes, "response_type": "x", "prompt": "none"}
+    )
     shown(wrong, 400, "invalid_request")
 
 
@@ -224,13 +226,13 @@ def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(
         person = signed_in(world)
         page = consent_page(world, person, client_id, redirect_uri=presented, **_PKCE)
         code = person.allow(page).redirect_parameters["code"]
-        said = {"redirect_uri": presented, "code_verifier": VERIFIER, "client_secret": ""}
-        world.exchange(code, client_id, **said).ok()
+        parameters = {"redirect_uri": presented, "code_verifier": VERIFIER, "client_secret": ""}
+        world.exchange(code, client_id, **parameters).ok()
         silent = {"redirect_uri": presented, "prompt": "none", **_PKCE}
-        told = world.ask(person, client_id, **silent).redirect_parameters
+        answer = world.ask(person, client_id, **silent).redirect_parameters
         # Any program on the machine can have a native app's port: its user is asked each time.
-        assert ("code" in told) is (kind == "web")
-        assert told.get("error", "") == ("" if kind == "web" else "interaction_required")
+        assert ("code" in answer) is (kind == "web")
+        assert answer.get("error", "") == ("" if kind == "web" else "interaction_required")
 
 
 @pytest.mark.parametrize("length", [2_000, 7_000])
@@ -241,17 +243,17 @@ def test_ru_33_a_long_address_is_refused(world: LiveServers, length: int) -> Non
 
 
 def test_ru_33_a_huge_address_is_not_even_read(world: LiveServers) -> None:
-    asked = "response_type=code&client_id=web1&redirect_uri="
-    long = f"/oauth/authorize?{asked}{quote(CALLBACK)}"
+    query = "response_type=code&client_id=web1&redirect_uri="
+    long = f"/oauth/authorize?{query}{quote(CALLBACK)}"
     with world.nothing_changes():
         for length in (8 * 1024, 60 * 1024):
             reply = only(say(world.auth, request(world.auth, "GET", long + "x" * length)))
             assert reply.status == 414
             assert "location" not in reply.headers
         url = f"{world.auth}/oauth/authorize"
-        page = fetch(UserAgent(world.auth), "POST", url, asked + "x" * (65_536 - len(asked)))
+        page = fetch(UserAgent(world.auth), "POST", url, query + "x" * (65_536 - len(query)))
         shown(page, 400, "invalid_request")
-        page = fetch(UserAgent(world.auth), "POST", url, asked + "x" * 65_536)
+        page = fetch(UserAgent(world.auth), "POST", url, query + "x" * 65_536)
         shown(page, 413, "content_too_large")
 
 

@@ -106,17 +106,17 @@ _REFUSED = {
 }
 
 
-def _faults(world: LiveServers, *uris: str, **said: object) -> Faults:
+def _faults(world: LiveServers, *uris: str, **metadata: object) -> Faults:
     with pytest.raises(ValueError, match="MetadataError") as refused:
-        world.client("refused1", secret="", redirect_uris=uris, **said)
+        world.client("refused1", secret="", redirect_uris=uris, **metadata)
     faults: Faults = refused.value.args[0]
     return faults
 
 
-def _own(world: LiveServers, client_id: str, **said: object) -> str:
+def _own(world: LiveServers, client_id: str, **metadata: object) -> str:
     """A client that may change itself, and the token with which it does."""
     grant_types = (*CODE_GRANT, "client_credentials")
-    world.client(client_id, secret="", grant_types=grant_types, **said)
+    world.client(client_id, secret="", grant_types=grant_types, **metadata)
     answer = world.token(client_id, path="/token", grant_type="client_credentials")
     answer.ok()
     return answer.json["access_token"]
@@ -141,13 +141,13 @@ def _refused(response: requests.Response, pointer: str) -> None:
     assert response.headers["content-type"] == "application/problem+json"
     if "U+0000" in response.json()["detail"]:
         return  # no text at all, wherever it stands
-    assert {each["pointer"] for each in response.json()["errors"]} == {pointer}, response.text
-    assert all(each["detail"] for each in response.json()["errors"])
+    assert {error["pointer"] for error in response.json()["errors"]} == {pointer}, response.text
+    assert all(error["detail"] for error in response.json()["errors"])
 
 
 def _ask(world: LiveServers, client_id: str, redirect_uri: str) -> Page:
-    asked = {"response_type": "code", "client_id": client_id, "redirect_uri": redirect_uri}
-    query = urlencode({**asked, "scope": "nothing", "state": "xyz"})
+    parameters = {"response_type": "code", "client_id": client_id, "redirect_uri": redirect_uri}
+    query = urlencode({**parameters, "scope": "nothing", "state": "xyz"})
     return fetch(UserAgent(world.auth), "GET", f"{world.auth}/oauth/authorize?{query}")
 
 

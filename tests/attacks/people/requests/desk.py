@@ -17,13 +17,13 @@ from valetkey.resource.scopes import SCOPES
 T = TypeVar("T")
 
 
-def change_client(world: LiveServers, client_id: str, **said: object) -> None:
+def change_client(world: LiveServers, client_id: str, **changes: object) -> None:
     """The client becomes what is said, through the same rules as everywhere."""
     registrar, now = _foundation(world).registrar("test"), world.servers.clock.now()
 
     def change(tx: Transaction) -> object:
         client = _client(tx, client_id)
-        metadata = replace(metadata_of(client), **said)  # type: ignore[arg-type]
+        metadata = replace(metadata_of(client), **changes)  # type: ignore[arg-type]
         return registrar.change(tx, client, metadata, now)
 
     changed = world.servers.write(change)

@@ -206,7 +206,7 @@ def test_az_16_consent_cannot_be_given_by_a_get_request(world: LiveServers) -> N
 
 
 def _submit(world: LiveServers, person: UserAgent, page: Page) -> Page:
-    form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
+    form = page.forms[next(button.form for button in page.buttons if button.id == "allow")]
     pairs = [*form.fields, *((name, value) for name, value, _ in form.boxes)]
     body = urlencode([*pairs, ("decision", "allow")])
     answer = fetch(person, "POST", urljoin(page.url, form.action), body, {"origin": world.auth})
@@ -219,7 +219,7 @@ def test_az_18_however_often_allow_is_pressed_there_is_one_code(
     world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
-    codes, given = count(world, "vouchers", "kind = 'code'"), world.events("code.issued")
+    codes, events = count(world, "vouchers", "kind = 'code'"), world.events("code.issued")
     with ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(partial(_submit, world, alice), [page] * 64))
     won = [answer for answer in answers if answer.location]
@@ -229,7 +229,7 @@ def test_az_18_however_often_allow_is_pressed_there_is_one_code(
         if not answer.location:
             shown(answer, 400, "invalid_request")
     assert count(world, "vouchers", "kind = 'code'") == codes + 1
-    assert world.events("code.issued") == given + 1
+    assert world.events("code.issued") == events + 1
     shown(_submit(world, alice, page), 400, "invalid_request")
 
 
@@ -239,9 +239,9 @@ def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: Use
         codes = count(world, "vouchers", "kind = 'code'")
         with ThreadPoolExecutor(8) as pool:
             yes_or_no = (partial(_submit, world, alice), alice.deny)
-            sent = [pool.submit(yes_or_no[place % 2], page) for place in range(8)]
-            said = [each.result() for each in sent]
-            answers = [answer for answer in said if answer.location]
+            sent = [pool.submit(yes_or_no[number % 2], page) for number in range(8)]
+            pages = [future.result() for future in sent]
+            answers = [answer for answer in pages if answer.location]
         assert len(answers) == 1
         issued = "code=" in answers[0].location
         assert count(world, "vouchers", "kind = 'code'") == codes + issued
@@ -289,16 +289,16 @@ def test_az_17_more_than_was_allowed_is_asked_for(world: LiveServers) -> None:
 
 def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: LiveServers) -> None:
     person = signed_in(world)
-    said = {
+    parameters = {
         "redirect_uri": "http://127.0.0.1:8123/cb",
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
     }
     for _ in range(2):
-        page = consent_page(world, person, "nat1", prompt="", **said)
-        yes(world, person.allow(page), to=said["redirect_uri"])
-    silent = world.ask(person, "nat1", prompt="none", **said)
-    back(world, silent, "interaction_required", to=said["redirect_uri"])
+        page = consent_page(world, person, "nat1", prompt="", **parameters)
+        yes(world, person.allow(page), to=parameters["redirect_uri"])
+    silent = world.ask(person, "nat1", prompt="none", **parameters)
+    back(world, silent, "interaction_required", to=parameters["redirect_uri"])
 
 
 def test_az_23_code_redirects_end_with_an_empty_fragment(

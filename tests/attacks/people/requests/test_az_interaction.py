@@ -31,14 +31,14 @@ def _at(world: LiveServers, path: str, sealed: str) -> str:
 
 
 def _pairs(page: Page, button: str = "allow") -> list[tuple[str, str]]:
-    form = page.forms[next(each.form for each in page.buttons if each.id == button)]
+    form = page.forms[next(candidate.form for candidate in page.buttons if candidate.id == button)]
     boxes = [(name, value) for name, value, _ in form.boxes]
     return [*form.fields, *boxes, ("decision", "allow")]
 
 
 def _decided(world: LiveServers, person: UserAgent, page: Page) -> str:
     """The address that a yes leads to, not yet opened."""
-    form = page.forms[next(each.form for each in page.buttons if each.id == "allow")]
+    form = page.forms[next(button.form for button in page.buttons if button.id == "allow")]
     body, url = urlencode(_pairs(page)), urljoin(page.url, form.action)
     answer = fetch(person, "POST", url, body, {"origin": world.auth})
     assert answer.location.startswith("/oauth/authorize?interaction=v1."), answer.location
@@ -119,9 +119,9 @@ def test_az_19_half_of_the_cookies_is_not_the_browser(world: LiveServers) -> Non
 
 
 def test_az_19_a_link_that_nobody_opened_yet_is_each_browsers_own(world: LiveServers) -> None:
-    asked = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
+    parameters = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     mallory, alice = signed_in(world, "mallory"), signed_in(world)
-    sent = fetch(mallory, "POST", f"{world.auth}/oauth/authorize", asked)
+    sent = fetch(mallory, "POST", f"{world.auth}/oauth/authorize", parameters)
     link = urljoin(world.auth, sent.location)
     page = alice.open(link)
     assert page.status == 200
@@ -215,8 +215,8 @@ def _twisted(sealed: str) -> list[str]:
     version, _, data = sealed.partition(".")
     half = len(data) // 2
     flipped = [
-        f"{version}.{data[:place]}{'A' if data[place] != 'A' else 'B'}{data[place + 1 :]}"
-        for place in (*range(0, len(data) - 1, 17), 0, 5, 15, 16, 17, len(data) - 2)
+        f"{version}.{data[:position]}{'A' if data[position] != 'A' else 'B'}{data[position + 1 :]}"
+        for position in (*range(0, len(data) - 1, 17), 0, 5, 15, 16, 17, len(data) - 2)
     ]
     return [
         *flipped, data, f"{version}.{data[:half]}", f"{version}.{data[half:]}", f"{version}.",
@@ -295,8 +295,8 @@ def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: LiveServers) -
 
 @pytest.mark.parametrize("kind", ["begin", "refuse", "page"])
 def test_az_21_thousands_that_nobody_answers_leave_nothing(world: LiveServers, kind: str) -> None:
-    asked = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
-    target = "/oauth/authorize?" + urlencode({**asked, "scope": "notes:read"})
+    parameters = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
+    target = "/oauth/authorize?" + urlencode({**parameters, "scope": "notes:read"})
     if kind == "refuse":
         target += "&prompt=none"
     if kind == "page":

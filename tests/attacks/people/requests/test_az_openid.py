@@ -39,9 +39,9 @@ def _apps(world: LiveServers) -> None:
         )
 
 
-def _ask(world: LiveServers, person: UserAgent, client_id: str = "oidc1", **said: str) -> Page:
+def _ask(world: LiveServers, person: UserAgent, client_id: str = "oidc1", **changes: str) -> Page:
     good = {"scope": "openid", "nonce": f"n-{next(_FRESH)}", "response_type": "code id_token"}
-    return world.ask(person, client_id, **{**good, **said})
+    return world.ask(person, client_id, **{**good, **changes})
 
 
 def _told(page: Page) -> dict[str, str]:
@@ -50,10 +50,10 @@ def _told(page: Page) -> dict[str, str]:
         assert len(page.headers.get_all(name, [])) == 1, name
     assert page.headers["cache-control"] == "no-store"
     if page.location:
-        place, _, rest = page.headers["location"].partition("#")
-        pairs = parse_qsl(rest or urlsplit(place).query, keep_blank_values=True)
-        assert place.partition("?")[0] == CALLBACK
-        assert not (rest and urlsplit(place).query)
+        address, _, rest = page.headers["location"].partition("#")
+        pairs = parse_qsl(rest or urlsplit(address).query, keep_blank_values=True)
+        assert address.partition("?")[0] == CALLBACK
+        assert not (rest and urlsplit(address).query)
     else:
         (form,) = page.forms
         assert (form.action, form.method) == (CALLBACK, "post")
@@ -70,18 +70,18 @@ def _yes(world: LiveServers, person: UserAgent, page: Page) -> dict[str, str]:
     if "sign-in" in ids:
         page = person.sign_in(page, "alice", PASSWORD)
         ids = {button.id for button in page.buttons}
-    said = _told(person.allow(page) if "allow" in ids else page)
-    assert "error" not in said, said
-    assert said["iss"] == world.auth
-    return said
+    parameters = _told(person.allow(page) if "allow" in ids else page)
+    assert "error" not in parameters, parameters
+    assert parameters["iss"] == world.auth
+    return parameters
 
 
 def _no(world: LiveServers, page: Page, error: str, *, state: str | None = "xyz") -> None:
-    said = _told(page)
-    assert said.get("error") == error, said
-    assert said.get("state") == state
-    assert said["iss"] == world.auth
-    assert not {"code", "id_token", "access_token"} & set(said)
+    parameters = _told(page)
+    assert parameters.get("error") == error, parameters
+    assert parameters.get("state") == state
+    assert parameters["iss"] == world.auth
+    assert not {"code", "id_token", "access_token"} & set(parameters)
 
 
 def _claims(id_token: str) -> Mapping[str, object]:
@@ -107,8 +107,8 @@ def alice(world: LiveServers, _apps: None) -> UserAgent:
 def test_az_05_state_comes_back_as_it_was(
     world: LiveServers, alice: UserAgent, state: str, mode: str
 ) -> None:
-    said = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
-    assert said["state"] == state
+    parameters = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
+    assert parameters["state"] == state
     page = _ask(world, alice, state=state, response_mode=mode, scope="admin")
     _no(world, page, "invalid_scope", state=state)
     assert "<script>evil" not in page.body
@@ -127,13 +127,13 @@ def test_az_05_state_that_form_post_would_alter_is_refused(
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
 def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers, mode: str) -> None:
     person = UserAgent(world.auth)
-    asked = {"prompt": "none", "response_type": "code", "response_mode": mode}
+    parameters = {"prompt": "none", "response_type": "code", "response_mode": mode}
     with world.nothing_changes():
-        _no(world, _ask(world, person, **asked), "login_required")
-        _no(world, _ask(world, person, **{**asked, "prompt": "none login"}), "invalid_request")
+        _no(world, _ask(world, person, **parameters), "login_required")
+        _no(world, _ask(world, person, **{**parameters, "prompt": "none login"}), "invalid_request")
     mallory = signed_in(world, "mallory")
     with world.nothing_changes():
-        _no(world, _ask(world, mallory, **asked), "consent_required")
+        _no(world, _ask(world, mallory, **parameters), "consent_required")
 
 
 @pytest.mark.parametrize(
@@ -213,15 +213,15 @@ def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: Use
 def test_az_13_the_nonce_is_there_short_and_fresh(
     world: LiveServers, alice: UserAgent, response_type: str
 ) -> None:
-    asked = partial(_ask, world, alice, response_type=response_type)
+    ask = partial(_ask, world, alice, response_type=response_type)
     with world.nothing_changes():
         for nonce in ("", "x" * 4_096, "a\0b"):
-            _no(world, asked(nonce=nonce), "invalid_request")
+            _no(world, ask(nonce=nonce), "invalid_request")
     nonce = f"{response_type:64}"
-    said = _yes(world, alice, asked(nonce=nonce))
-    assert _claims(said["id_token"])["nonce"] == nonce
+    parameters = _yes(world, alice, ask(nonce=nonce))
+    assert _claims(parameters["id_token"])["nonce"] == nonce
     with world.nothing_changes():
-        _no(world, asked(nonce=nonce), "invalid_request")
+        _no(world, ask(nonce=nonce), "invalid_request")
 
 
 def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
@@ -251,7 +251,11 @@ def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: st
             for path in ("consent", "authorize", "sign-in"):
                 url = page.url.replace("/oauth/consent", f"/oauth/{path}")
                 shown(fetch(thief, "GET", url), 403, "forbidden")
-            form = next(each for each in page.forms if each.boxes or len(each.fields) == 1)
+            form = next(
+                candidate
+                for candidate in page.forms
+                if candidate.boxes or len(candidate.fields) == 1
+            )
             body = urlencode([*form.fields, ("decision", "allow")])
             answer = fetch(
                 thief, "POST", urljoin(page.url, form.action), body, {"origin": world.auth}
@@ -283,8 +287,8 @@ def test_az_20_another_user_signing_in_gets_no_data_of_the_first(world: LiveServ
     person = signed_in(world)
     before = _claims(_yes(world, person, _ask(world, person))["id_token"])
     page = person.sign_in(_ask(world, person, prompt="login"), "mallory", PASSWORD)
-    said = _told(page if not page.buttons else person.allow(page))
-    after = _claims(said["id_token"])
+    parameters = _told(page if not page.buttons else person.allow(page))
+    after = _claims(parameters["id_token"])
     assert after["sub"] != before["sub"]
     assert after["sid"] != before["sid"]
     uid = Uid(int(str(before["sub"])))

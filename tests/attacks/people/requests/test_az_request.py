@@ -145,12 +145,12 @@ _TWISTED = {
 }
 
 
-def _query(**said: str) -> str:
-    return urlencode({name: text for name, text in {**_GOOD, **said}.items() if text})
+def _query(**changes: str) -> str:
+    return urlencode({name: text for name, text in {**_GOOD, **changes}.items() if text})
 
 
-def _ask(world: LiveServers, **said: str) -> Page:
-    url = f"{world.auth}/oauth/authorize?{_query(**said)}"
+def _ask(world: LiveServers, **changes: str) -> Page:
+    url = f"{world.auth}/oauth/authorize?{_query(**changes)}"
     return fetch(UserAgent(world.auth), "GET", url)
 
 
@@ -217,9 +217,9 @@ def test_az_03_parameters_split_over_query_and_body_are_refused(world: LiveServe
     assert fetch(person, "POST", url, _GOOD).status == 303
     assert fetch(person, "POST", f"{url}?{_query()}").status == 303
     with world.nothing_changes():
-        for place in range(1, len(names)):
-            left = urlencode({name: _GOOD[name] for name in names[:place]})
-            right = urlencode({name: _GOOD[name] for name in names[place:]})
+        for position in range(1, len(names)):
+            left = urlencode({name: _GOOD[name] for name in names[:position]})
+            right = urlencode({name: _GOOD[name] for name in names[position:]})
             shown(fetch(person, "POST", f"{url}?{left}", right), 400, "invalid_request")
         for name in names:
             query = urlencode({name: _GOOD[name]})
@@ -269,10 +269,12 @@ def test_az_06_unreadable_query_shows_error_page_without_redirect(
 ) -> None:
     with world.nothing_changes():
         good = _query(state="") if query.startswith("state") else _query()
-        for asked in (f"{good}&{query}", f"{query}&{good}"):
+        for whole_query in (f"{good}&{query}", f"{query}&{good}"):
             url = f"{world.auth}/oauth/authorize"
-            shown(fetch(UserAgent(world.auth), "GET", f"{url}?{asked}"), 400, "invalid_request")
-            shown(fetch(UserAgent(world.auth), "POST", url, asked), 400, "invalid_request")
+            shown(
+                fetch(UserAgent(world.auth), "GET", f"{url}?{whole_query}"), 400, "invalid_request"
+            )
+            shown(fetch(UserAgent(world.auth), "POST", url, whole_query), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("raw", [b"\x80", b"\xff\xfe", b"\xc3\xa9", b"\x01", b"\x7f", b"\t"])
@@ -366,13 +368,13 @@ def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
     assert page.redirect_parameters["error"] == "consent_required"
     # Without it, one that is registered is meant (RFC 6749 section 3.1.2.3).
     code = world.allow("plain1", redirect_uri="", scope="read").redirect_parameters["code"]
-    said = world.exchange(code, "plain1", redirect_uri="").json
-    assert said["scope"] == "read"
+    tokens = world.exchange(code, "plain1", redirect_uri="").json
+    assert tokens["scope"] == "read"
     # And what is left out makes no sign-in of it.
     code = world.allow("plain1", redirect_uri="", scope="").redirect_parameters["code"]
-    said = world.exchange(code, "plain1", redirect_uri="").json
-    assert said["scope"] == "read"
-    assert "id_token" not in said
+    tokens = world.exchange(code, "plain1", redirect_uri="").json
+    assert tokens["scope"] == "read"
+    assert "id_token" not in tokens
 
 
 def test_az_14_scope_is_what_was_allowed_each_once(world: LiveServers) -> None:

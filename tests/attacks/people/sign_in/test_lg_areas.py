@@ -23,9 +23,9 @@ FORMS = {
 
 
 def token(page: Answer) -> str:
-    found = re.search(r'name="csrf"\s+value="([^"]+)"', page.body)
-    assert found is not None, page.body
-    return found[1]
+    match = re.search(r'name="csrf"\s+value="([^"]+)"', page.body)
+    assert match is not None, page.body
+    return match[1]
 
 
 @pytest.mark.parametrize(("page", "other"), list(permutations(FORMS, 2)))

@@ -40,14 +40,14 @@ def _page(world: LiveServers, button: str) -> tuple[UserAgent, Page]:
 
 
 def _form(page: Page, button: str) -> tuple[str, dict[str, str]]:
-    pressed = next(each for each in page.buttons if each.id == button)
+    pressed = next(candidate for candidate in page.buttons if candidate.id == button)
     form = page.forms[pressed.form]
-    said = {**dict(form.fields), **{name: value for name, value, _ in form.boxes}}
+    fields = {**dict(form.fields), **{name: value for name, value, _ in form.boxes}}
     if pressed.name:
-        said[pressed.name] = pressed.value
+        fields[pressed.name] = pressed.value
     if button == "sign-in":
-        said |= {"username": "alice", "password": PASSWORD}
-    return urljoin(page.url, form.action), said
+        fields |= {"username": "alice", "password": PASSWORD}
+    return urljoin(page.url, form.action), fields
 
 
 def _works(world: LiveServers, answer: Page) -> None:
@@ -60,34 +60,42 @@ def _works(world: LiveServers, answer: Page) -> None:
 def test_lg_01_a_form_needs_the_token_of_this_browser(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     other, others = _page(world, button)
-    url, said = _form(page, button)
+    url, fields = _form(page, button)
     foreign = _form(others, button)[1]["csrf"]
-    without = {name: value for name, value in said.items() if name != "csrf"}
+    without = {name: value for name, value in fields.items() if name != "csrf"}
     with world.nothing_changes():
         shown(fetch(person, "POST", url, without), 403, "forbidden")
-        for token in ("", "x", foreign, said["csrf"][:-1], f"{said['csrf']} ", "null", "\u00e9"):
-            shown(fetch(person, "POST", url, {**said, "csrf": token}), 403, "forbidden")
+        for token in (
+            "",
+            "x",
+            foreign,
+            fields["csrf"][:-1],
+            f"{fields['csrf']} ",
+            "null",
+            "\u00e9",
+        ):
+            shown(fetch(person, "POST", url, {**fields, "csrf": token}), 403, "forbidden")
         # Cookies alone, as another site's form would send them.
         names = {"sign-in": (), "sign-out": ()}.get(button, (("decision", "allow"),))
         shown(fetch(person, "POST", url, urlencode(names)), 403, "forbidden")
         # The token alone, in a browser that has none of the cookies, or others.
         for stranger in (UserAgent(world.auth), other):
-            answer = fetch(stranger, "POST", url, said)
+            answer = fetch(stranger, "POST", url, fields)
             if button == "sign-out" and stranger is not other:
                 continue  # nobody is signed in there: there is nothing to end
             shown(answer, 403, "forbidden")
-    _works(world, fetch(person, "POST", url, said))
+    _works(world, fetch(person, "POST", url, fields))
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
 def test_lg_05_a_form_from_another_site_is_refused(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
-    url, said = _form(page, button)
+    url, fields = _form(page, button)
     with world.nothing_changes():
         for headers in _FOREIGN:
-            shown(fetch(person, "POST", url, said, headers), 403, "forbidden")
+            shown(fetch(person, "POST", url, fields, headers), 403, "forbidden")
         for origin in (world.auth.upper(), f"{world.auth}/", f"{world.auth}.evil.test", world.api):
-            shown(fetch(person, "POST", url, said, {"origin": origin}), 403, "forbidden")
+            shown(fetch(person, "POST", url, fields, {"origin": origin}), 403, "forbidden")
 
 
 @pytest.mark.parametrize(
@@ -105,14 +113,14 @@ def test_lg_05_form_of_this_server_is_accepted(
     world: LiveServers, button: str, headers: dict[str, str]
 ) -> None:
     person, page = _page(world, button)
-    url, said = _form(page, button)
+    url, fields = _form(page, button)
     sent = {name: value.replace("@", world.auth) for name, value in headers.items()}
-    _works(world, fetch(person, "POST", url, said, sent))
+    _works(world, fetch(person, "POST", url, fields, sent))
 
 
 def test_lg_05_form_with_two_origins_is_refused(world: LiveServers) -> None:
     person, page = _page(world, "allow")
-    url, said = _form(page, "allow")
+    url, fields = _form(page, "allow")
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
     target = url.removeprefix(world.auth)
     with world.nothing_changes():
@@ -120,7 +128,7 @@ def test_lg_05_form_with_two_origins_is_refused(world: LiveServers) -> None:
             headers = [f"Cookie: {cookie}", f"Origin: {world.auth}",
                        "Sec-Fetch-Site: same-origin", second]  # fmt: skip
             sent = request(
-                world.auth, target=target, headers=headers, body=urlencode(said).encode()
+                world.auth, target=target, headers=headers, body=urlencode(fields).encode()
             )
             assert only(say(world.auth, sent)).status in {400, 403}
 
@@ -128,49 +136,49 @@ def test_lg_05_form_with_two_origins_is_refused(world: LiveServers) -> None:
 @pytest.mark.parametrize("button", _BUTTONS)
 def test_lg_03_a_form_works_by_post_alone(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
-    url, said = _form(page, button)
+    url, fields = _form(page, button)
     more = "&" if "?" in url else "?"
     with world.nothing_changes():
         for method in ("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"):
-            response = fetch(person, method, url, said)
+            response = fetch(person, method, url, fields)
             assert response.status == 405
             assert "POST" in response.headers["allow"]
         for extra in ({}, {"_method": "POST"}, {"method": "post"}):
-            query = urlencode({**said, **extra})
+            query = urlencode({**fields, **extra})
             headers = {"x-http-method-override": "POST", "x-http-method": "POST"}
             answer = fetch(person, "GET", f"{url}{more}{query}", None, headers)
             # The address of the form has no page of its own where the form only leads on.
             assert answer.status in ({405} if button == "switch-account" else {200, 400})
             assert "set-cookie" not in answer.headers
-        body = urlencode(said)
+        body = urlencode(fields)
         for kind in ("text/plain", "application/json", "multipart/form-data; boundary=x", ""):
             answer = fetch(person, "POST", url, body, {"content-type": kind})
             shown(answer, 400, "invalid_request")
-    _works(world, fetch(person, "POST", url, said))
+    _works(world, fetch(person, "POST", url, fields))
 
 
 def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: LiveServers) -> None:
     person, page = _page(world, "allow")
-    consent, said = _form(page, "allow")
+    consent, fields = _form(page, "allow")
     sign_out, bye = _form(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")
     _, other = _form(consent_page(world, person), "allow")
     with world.nothing_changes():
-        shown(fetch(person, "POST", sign_out, {"csrf": said["csrf"]}), 403, "forbidden")
-        shown(fetch(person, "POST", consent, {**said, "csrf": bye["csrf"]}), 403, "forbidden")
+        shown(fetch(person, "POST", sign_out, {"csrf": fields["csrf"]}), 403, "forbidden")
+        shown(fetch(person, "POST", consent, {**fields, "csrf": bye["csrf"]}), 403, "forbidden")
         # Nor is the form of one request good for another, in the same browser and session.
-        shown(fetch(person, "POST", consent, {**said, "csrf": other["csrf"]}), 403, "forbidden")
+        shown(fetch(person, "POST", consent, {**fields, "csrf": other["csrf"]}), 403, "forbidden")
         sign_in = consent.replace("/oauth/consent", "/oauth/sign-in")
-        typed = {"csrf": said["csrf"], "username": "alice", "password": PASSWORD}
+        typed = {"csrf": fields["csrf"], "username": "alice", "password": PASSWORD}
         shown(fetch(person, "POST", sign_in, typed), 403, "forbidden")
-    _works(world, fetch(person, "POST", consent, said))
+    _works(world, fetch(person, "POST", consent, fields))
 
 
 def test_lg_04_cross_site_sign_in_form_is_refused(
     world: LiveServers,
 ) -> None:
     mallory = UserAgent(world.auth)
-    _, said = _form(mallory.open(f"{world.auth}/oauth/sign-in"), "sign-in")
-    planted = {**said, "username": "mallory"}
+    _, fields = _form(mallory.open(f"{world.auth}/oauth/sign-in"), "sign-in")
+    planted = {**fields, "username": "mallory"}
     url = f"{world.auth}/oauth/sign-in"
     alice, nobody = signed_in(world), UserAgent(world.auth)
     nobody.open(url)
@@ -215,10 +223,10 @@ def test_lg_11_redirect_parameters_are_ignored(world: LiveServers, place: str) -
         assert page.status in {200, 400}
         assert "evil" not in page.body
     page = person.open(f"{world.auth}/oauth/sign-in")
-    _, said = _form(page, "sign-in")
+    _, fields = _form(page, "sign-in")
     if "\r" not in place and "\t" not in place:
-        said |= dict.fromkeys(names, place)
-    answer = fetch(person, "POST", f"{world.auth}/oauth/sign-in", said)
+        fields |= dict.fromkeys(names, place)
+    answer = fetch(person, "POST", f"{world.auth}/oauth/sign-in", fields)
     assert answer.headers["location"] == "/"
 
 
@@ -292,10 +300,14 @@ def test_lg_what_is_typed_comes_back_as_text(world: LiveServers, text: str) -> N
         owed(page)
         elements = _Elements()
         elements.feed(page.body)
-        names = [said["value"] for _, said in elements.found if said.get("id") == "username"]
+        names = [
+            attributes["value"]
+            for _, attributes in elements.found
+            if attributes.get("id") == "username"
+        ]
         assert names == [text.replace("\u202e", "")]
         assert not [tag for tag, _ in elements.found if tag == "b"]
-        assert all(_is_ours(said) for tag, said in elements.found if tag == "script")
+        assert all(_is_ours(attributes) for tag, attributes in elements.found if tag == "script")
 
 
 def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: LiveServers) -> None:

@@ -38,8 +38,8 @@ def _visit(world: LiveServers) -> tuple[UserAgent, dict[str, str]]:
     return person, answer.json
 
 
-def _asked(world: LiveServers, **said: str) -> str:
-    return f"{world.auth}/oauth/logout?{urlencode(said)}"
+def _asked(world: LiveServers, **parameters: str) -> str:
+    return f"{world.auth}/oauth/logout?{urlencode(parameters)}"
 
 
 def _is_in(world: LiveServers, person: UserAgent) -> bool:
@@ -50,8 +50,8 @@ def _is_in(world: LiveServers, person: UserAgent) -> bool:
 def _questions(world: LiveServers, tokens: dict[str, str]) -> Iterator[str]:
     for hint in ("", tokens["id_token"], "nonsense"):
         for back in ("", _BYE, "https://evil.example/"):
-            said = {"id_token_hint": hint, "post_logout_redirect_uri": back, "state": "s"}
-            yield _asked(world, **{name: value for name, value in said.items() if value})
+            parameters = {"id_token_hint": hint, "post_logout_redirect_uri": back, "state": "s"}
+            yield _asked(world, **{name: value for name, value in parameters.items() if value})
 
 
 def test_lg_23_logout_link_only_shows_the_confirmation(openid: LiveServers) -> None:
@@ -72,7 +72,7 @@ def test_lg_23_cross_site_logout_form_is_refused(openid: LiveServers) -> None:
     person, tokens = _visit(openid)
     cookies = {"cookie": "; ".join(f"{name}={value}" for name, value in person.cookies.items())}
     page = person.open(_asked(openid, id_token_hint=tokens["id_token"]))
-    form = next(each for each in page.forms if each.action != "/language")
+    form = next(candidate for candidate in page.forms if candidate.action != "/language")
     fields = dict(form.fields)
     hostile = ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"})
     with openid.nothing_changes():
@@ -102,13 +102,13 @@ def test_lg_23_unregistered_post_logout_redirect_uris_are_refused(openid: LiveSe
         "javascript:alert(1)",
         "https://app.example@evil.example/bye",
     ):
-        said = {"id_token_hint": tokens["id_token"], "post_logout_redirect_uri": back}
+        parameters = {"id_token_hint": tokens["id_token"], "post_logout_redirect_uri": back}
         stranger = UserAgent(openid.auth)
-        shown = stranger.open(_asked(openid, **said))
+        shown = stranger.open(_asked(openid, **parameters))
         assert (shown.status, shown.location) == (200, "")
         assert "refresh" not in shown.headers
         assert "evil" not in shown.body
-        page = person.submit(person.open(_asked(openid, **said)), "sign-out")
+        page = person.submit(person.open(_asked(openid, **parameters)), "sign-out")
         assert (page.status, page.location) == (200, "")
         assert "refresh" not in page.headers
         assert not _is_in(openid, person)

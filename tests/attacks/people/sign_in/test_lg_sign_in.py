@@ -37,8 +37,8 @@ def _try(world: LiveServers, name: str, password: str, person: UserAgent | None 
 
 def _without_accidents(page: Page, *typed: str) -> str:
     text = re.sub(r'name="csrf" value="[^"]+"', "", page.body)
-    for each in typed:
-        text = text.replace(each, "")
+    for entry in typed:
+        text = text.replace(entry, "")
     return text
 
 
@@ -54,16 +54,18 @@ def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: Live
     planted = fresh_secret(Prefix.SESSION, SYSTEM.random).reveal()
     mallorys = signed_in(world, "mallory")
     url = f"{world.auth}/oauth/sign-in"
-    for given in (planted, mallorys.cookies["valetkey-session"], "x", "; "):
+    for session in (planted, mallorys.cookies["valetkey-session"], "x", "; "):
         person = UserAgent(world.auth)
         csrf = dict(person.open(url).forms[0].fields)["csrf"]
-        person.cookies["valetkey-session"] = given
+        person.cookies["valetkey-session"] = session
         form = {"username": "alice", "password": PASSWORD, "csrf": csrf}
         answer = fetch(person, "POST", url, form)
-        (fresh,) = (match[1] for each in _cookies_of(answer) if (match := _SESSION.fullmatch(each)))
-        assert fresh != given
+        (fresh,) = (
+            match[1] for cookie in _cookies_of(answer) if (match := _SESSION.fullmatch(cookie))
+        )
+        assert fresh != session
         thief = UserAgent(world.auth)
-        thief.cookies = {"valetkey-session": given}
+        thief.cookies = {"valetkey-session": session}
         assert not _is_in(world, thief)
     # Whose session was there before is signed out, not carried along.
     assert not _is_in(world, mallorys, "Mallory")
@@ -171,9 +173,9 @@ def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
 ) -> None:
     world.servers.register_user("dora", PASSWORD)
     switch_user(world, "dora", on=False)
-    known = _try(world, "alice", "wrong horse battery staple")
-    assert known.status == 401
-    expected = _without_accidents(known, "alice")
+    known_page = _try(world, "alice", "wrong horse battery staple")
+    assert known_page.status == 401
+    expected = _without_accidents(known_page, "alice")
     for name, password in (
         ("nobody", "wrong horse battery staple"),
         ("nobody@example.com", "x"),
@@ -186,7 +188,7 @@ def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
         page = _try(world, name, password)
         assert page.status == 401
         assert _without_accidents(page, name) == expected, name
-        assert page.headers.keys() == known.headers.keys()
+        assert page.headers.keys() == known_page.headers.keys()
 
 
 def test_lg_12_response_time_does_not_tell_whether_an_account_exists(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def _compare_times(servers: LiveServers) -> None:
         return time.process_time() - began
 
     pairs = [(took("alice"), took(f"nobody{number}")) for number in range(8)]
-    known, unknown = (min(each) for each in zip(*pairs, strict=True))
+    known, unknown = (min(durations) for durations in zip(*pairs, strict=True))
     # Without the same hashing for nobody, one would be ten times faster than the other.
     assert 1 / 3 < known / unknown < 3, (known, unknown)
 
@@ -328,9 +330,9 @@ def test_lg_23_after_signing_out_there_is_no_way_back(world: LiveServers) -> Non
     assert page.headers["cache-control"] == "no-store"
     person.submit(page, "sign-out")
     assert "valetkey-session" not in person.cookies
-    for each in (person, stolen):
-        assert not _is_in(world, each)
-        answer = each.open(consent.url)
+    for browser in (person, stolen):
+        assert not _is_in(world, browser)
+        answer = browser.open(consent.url)
         assert any(button.id == "sign-in" for button in answer.buttons)
     # Back and Allow: the form is not good any more for anybody.
     assert any(button.id == "sign-in" for button in stolen.allow(consent).buttons)

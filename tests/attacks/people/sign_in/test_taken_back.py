@@ -44,8 +44,8 @@ async def ways_in(it: Harness) -> tuple[list[str], list[str], bool, int, int]:
 
     def work(tx: Transaction) -> tuple[list[str], list[str], bool, int, int]:
         return (
-            [each.name for each in tx.credentials.passkeys_of(ADA)],
-            [each.subject for each in Identities.of(tx).of_user(ADA)],
+            [credential.name for credential in tx.credentials.passkeys_of(ADA)],
+            [identity.subject for identity in Identities.of(tx).of_user(ADA)],
             tx.credentials.authenticator_of(ADA) is not None,
             tx.credentials.recovery_codes_of(ADA).left,
             tx.api_tokens.count_live(ADA, it.clock.now),
@@ -66,7 +66,7 @@ def test_mf_09_reverting_the_email_change_removes_what_was_added_since(
         await connected(it, "before the change")
         page = await thief.get("/account/email")
         assert (await thief.submit(page, "change", email=NEW)).status == 200
-        (letter,) = [each for each in await letters(it) if each.to == NEW]
+        (letter,) = [email for email in await letters(it) if email.to == NEW]
         there = browser(it)
         assert (await there.submit(await there.get(link_of(letter)), "confirm")).status == 200
         it.clock.forward(3_600)
@@ -91,10 +91,10 @@ def test_mf_09_reverting_the_email_change_removes_what_was_added_since(
         page = await here.follow(await here.submit(page, "confirm"))
         assert await ways_in(it) == (["hers"], ["hers"], False, 0, 0)
         assert (await here.submit(page, "change", new=OTHER)).status == 200
-        told = await it.events()
+        events = await it.events()
         assert await it.read(lambda tx: tx.account_removals.due_at(ADA)) is None
         gone = ("passkey.removed", "authenticator.removed", "identity.unlinked", "api_token.ended")
         for name in gone:
-            assert name in told, name
+            assert name in events, name
 
     run(tmp_path, story, database_url)

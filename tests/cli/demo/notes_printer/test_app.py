@@ -109,8 +109,8 @@ def test_cookie_that_the_app_did_not_set_is_replaced() -> None:
 def test_invalid_callback_is_refused(change: dict[str, str], said: str) -> None:
     with running() as app:
         tab = Tab(app)
-        asked = tab.sent_away()
-        answer = {"state": asked["state"], "iss": NOWHERE, "code": "c", **change}
+        request = tab.sent_away()
+        answer = {"state": request["state"], "iss": NOWHERE, "code": "c", **change}
         query = "&".join(f"{name}={value}" for name, value in answer.items())
         status, _, body = tab.ask(f"/callback?{query}")
         assert status == 400
@@ -122,9 +122,9 @@ def test_a_state_counts_once() -> None:
     with running() as app:
         tab = Tab(app)
         state = tab.sent_away()["state"]
-        for said in ("cannot be reached", "does not belong to this browser"):
+        for message in ("cannot be reached", "does not belong to this browser"):
             _, _, body = tab.ask(f"/callback?code=c&state={state}&iss={NOWHERE}")
-            assert said in body
+            assert message in body
 
 
 def test_foreign_response_is_rejected() -> None:

@@ -32,11 +32,11 @@ def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
         reached.append("the rest of two")
     assert reached == ["the rest of two"]
     assert [str(wrong) for wrong in story.wrongs] == ["status: expected 200, received 500"]
-    said = capsys.readouterr().out
-    assert "expected: 200" in said
-    assert "received: 500" in said
-    assert " 2. Two" in said
-    assert "✓ as it should be" in said
+    output = capsys.readouterr().out
+    assert "expected: 200" in output
+    assert "received: 500" in output
+    assert " 2. Two" in output
+    assert "✓ as it should be" in output
 
 
 def unanswered(story: Transcript) -> None:

@@ -41,7 +41,7 @@ def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Pat
     ]
     titles = re.findall(r"^ ?(\d+)\. ", ran.out, re.MULTILINE)
     assert [int(number) for number in titles] == list(range(1, len(CHAPTERS) + 1))
-    for said in (
+    for text in (
         *GRANTS,
         "RFC 9728",
         '"groups": ["readers"]',
@@ -49,7 +49,7 @@ def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Pat
         "access_denied",
         "insufficient_scope",
     ):
-        assert said in ran.out, said
+        assert text in ran.out, text
     assert "✗" not in ran.out
     last = ran.out.splitlines()[-1]
     assert re.fullmatch(
@@ -82,11 +82,11 @@ def shows_no_secret(text: str) -> None:
 def test_the_walk_in_json_says_the_same(tmp_path: Path) -> None:
     ran = valetkey("demo", "--walk", "--json", "--keep", "kept", here=tmp_path)
     assert ran.code == 0, ran.err
-    told = ran.json
-    assert told["right"] is True
-    assert told["wrong"] == []
-    assert len(told["chapters"]) == len(CHAPTERS)
-    assert all(chapter["exchanges"] and chapter["checks"] for chapter in told["chapters"])
+    report = ran.json
+    assert report["right"] is True
+    assert report["wrong"] == []
+    assert len(report["chapters"]) == len(CHAPTERS)
+    assert all(chapter["exchanges"] and chapter["checks"] for chapter in report["chapters"])
     shows_no_secret(ran.out)
     for secret in known_secrets(tmp_path / "kept").values():
         assert secret not in ran.out
@@ -96,11 +96,11 @@ def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An app whose secret is another one: everything that needs it fails, and nothing else."""
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        authorization=replace(given.authorization, database="sqlite:///authorization.db"),
-        resource=replace(given.resource, database="sqlite:///resource.db"),
+        defaults,
+        authorization=replace(defaults.authorization, database="sqlite:///authorization.db"),
+        resource=replace(defaults.resource, database="sqlite:///resource.db"),
     )
     servers = Servers(tmp_path, settings=settings)
     secrets = known_secrets(tmp_path)
@@ -124,9 +124,9 @@ def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
             thread.join()
             at.server_close()
     assert code == Exit.FAILED
-    said = capsys.readouterr().out
-    assert "All responses were correct" not in said
-    assert "chapter 1, exchange 1: status: expected 200, received 401" in said
+    output = capsys.readouterr().out
+    assert "All responses were correct" not in output
+    assert "chapter 1, exchange 1: status: expected 200, received 401" in output
     # The app without a secret has what it needs.
-    assert "chapter 3," not in said
-    assert "x" * 40 not in said
+    assert "chapter 3," not in output
+    assert "x" * 40 not in output
