@@ -60,8 +60,8 @@ def select(root: Path, words: Sequence[str]) -> list[str]:
 
 def _stem(word: str) -> str:
     # Of `apis`, less would be in the names of most subjects.
-    found = word.casefold().replace("-", "_")
-    return found.removesuffix("s") if len(found) > _SHORT else found
+    stem = word.casefold().replace("-", "_")
+    return stem.removesuffix("s") if len(stem) > _SHORT else stem
 
 
 def _importing(texts: dict[str, str], stem: str) -> set[str]:
@@ -121,7 +121,7 @@ def _tests(text: str) -> Iterator[str]:
 def main(words: Sequence[str]) -> int:
     """Run the tests, on two workers if there are many; 5 if there are none."""
     selected = select(ROOT, words)
-    files = {each.partition("::")[0] for each in selected}
+    files = {test.partition("::")[0] for test in selected}
     if not selected:
         sys.stderr.write(
             f"No test has {' and '.join(words)} in its path, its name or its imports.\n"

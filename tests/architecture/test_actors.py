@@ -25,11 +25,11 @@ def unnamed_writes(source: Source) -> Iterator[int]:
 
 
 def found(files: Sequence[Source]) -> list[str]:
-    return [f"{each.path}:{line}" for each in files for line in unnamed_writes(each)]
+    return [f"{source.path}:{line}" for source in files for line in unnamed_writes(source)]
 
 
 def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
-    files = [each for each in sources() if each.inside.startswith(SIGNED_IN)]
+    files = [source for source in sources() if source.inside.startswith(SIGNED_IN)]
     assert len(files) > 30
     assert found(files) == []
 
@@ -37,9 +37,9 @@ def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
 def test_console_changes_only_by_operations() -> None:
     console = ("authorization/site/admin/", "authorization/webhooks/pages")
     writing = {
-        each.inside
-        for each in sources()
-        if each.inside.startswith(console) and ".write(" in each.text
+        source.inside
+        for source in sources()
+        if source.inside.startswith(console) and ".write(" in source.text
     }
     # Sign-in to the console, the link by which the first owner gets the role, and the names under
     # which a user finds filters again: they concern nobody else.
@@ -48,11 +48,11 @@ def test_console_changes_only_by_operations() -> None:
 
 
 def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
-    files = [each for each in sources() if each.inside.startswith("cli/")]
+    files = [source for source in sources() if source.inside.startswith("cli/")]
     opening = [
-        each.inside
-        for each in files
-        if "build_foundation(" in each.text or "Store(" in each.text.replace("SecretStore(", "")
+        source.inside
+        for source in files
+        if "build_foundation(" in source.text or "Store(" in source.text.replace("SecretStore(", "")
     ]
     assert opening == [OPENS]
 

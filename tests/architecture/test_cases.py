@@ -10,13 +10,13 @@ _NAME = re.compile(r"def test((?:_[a-z]{2}(?:_\d\d(?!\d))+)+)")
 
 
 def _codes(text: str) -> set[str]:
-    area, found = "", set[str]()
+    area, codes = "", set[str]()
     for part in text.strip("_").upper().split("_"):
         if part.isdigit():
-            found.add(f"{area}-{part}")
+            codes.add(f"{area}-{part}")
         else:
             area = part
-    return found
+    return codes
 
 
 def test_codes_in_names_of_tests_are_explained_and_no_others() -> None:

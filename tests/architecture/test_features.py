@@ -181,7 +181,7 @@ print(json.dumps(found))
 def imports() -> Mapping[str, AbstractSet[str]]:
     """The modules that each module imports."""
     graph = build_graph("valetkey", exclude_type_checking_imports=True)
-    return {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
 
 
 def _place(module: str) -> tuple[str, str]:
@@ -197,10 +197,10 @@ def test_core_imports_no_feature_and_a_feature_only_those_above_its_line(
 ) -> None:
     order = ("", *NAMES)
     wrong = {
-        (module, each)
+        (module, imported_module)
         for module, imported in imports.items()
-        for each in imported
-        if order.index(_place(each)[0]) > order.index(_place(module)[0])
+        for imported_module in imported
+        if order.index(_place(imported_module)[0]) > order.index(_place(module)[0])
     }
     assert not wrong
 
@@ -216,24 +216,24 @@ def test_modules_of_a_feature_import_only_those_below_them(
     wrong = set[tuple[str, str]]()
     for module, imported in imports.items():
         feature, name = _place(module)
-        for each in imported:
-            other, part = _place(each)
+        for imported_module in imported:
+            other, part = _place(imported_module)
             if not other or not part:
                 continue
             if feature == other and name not in {"", part} and level[part] <= level[name]:
-                wrong.add((module, each))
+                wrong.add((module, imported_module))
             if feature != other and part in _FACES:
-                wrong.add((module, each))
+                wrong.add((module, imported_module))
     assert not wrong
 
 
 def test_settings_of_a_feature_import_no_server(imports: Mapping[str, AbstractSet[str]]) -> None:
     wrong = {
-        (module, each)
+        (module, imported_module)
         for module, imported in imports.items()
-        for each in imported
+        for imported_module in imported
         if _place(module)[1] == "settings"
-        and not each.startswith(("valetkey.config.", "valetkey.kernel."))
+        and not imported_module.startswith(("valetkey.config.", "valetkey.kernel."))
     }
     assert not wrong
 
@@ -244,10 +244,10 @@ def test_sections_of_features_have_names_of_their_own() -> None:
 
 
 def test_every_package_beside_the_layers_has_its_line() -> None:
-    found = {
-        each.parent.name for each in (ROOT / "src/valetkey/authorization").glob("*/feature.py")
+    packages = {
+        file.parent.name for file in (ROOT / "src/valetkey/authorization").glob("*/feature.py")
     }
-    assert found == set(NAMES)
+    assert packages == set(NAMES)
 
 
 def shown_without(name: str, folder: Path, *sections: str, root: Path = ROOT) -> dict[str, str]:
@@ -292,7 +292,7 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
     words |= {group.name for group in feature.commands}
     words |= {path.rpartition(" ")[2] for path in feature.handwritten}
     links = shown.pop("links")
-    named = {("links", f"/{each}") for each in _AREAS.get(feature.name, ()) if f'"/{each}' in links}
+    named = {("links", f"/{area}") for area in _AREAS.get(feature.name, ()) if f'"/{area}' in links}
     wire = {grant_type.name for grant_type in feature.grant_types} | set(feature.metadata(""))
     assert own or words | wire or sections
     named |= {(where, word) for where, text in shown.items() for word in wire if word in text}
@@ -306,11 +306,11 @@ def test_server_runs_without_the_feature_and_does_not_mention_it(
         # Not `claims_supported`: the member of a document that all have.
         if re.search(rf"(?<![\w-]){word}(?![\w-])", text.lower().replace(_OPENID_PROVIDER, ""))
     }
-    lists = {each.path for each in feature.operations if each.path.count("/") == 1}
+    lists = {operation.path for operation in feature.operations if operation.path.count("/") == 1}
     named |= {
         ("console", path) for path in lists if re.search(rf'href="/admin{path}["/?]', console)
     }
-    named |= {(_OPENAPI, each.id) for each in own if f'"{each.id}"' in document}
+    named |= {(_OPENAPI, operation.id) for operation in own if f'"{operation.id}"' in document}
     named |= {(_OPENAPI, word) for word in words if f'"/{word}' in document}
     assert not named
 
@@ -381,11 +381,11 @@ def test_few_files_outside_a_feature_name_it(feature: Feature) -> None:
         source / "config/features.py",
     )
     naming = {
-        str(file.relative_to(source)): sorted(found)[:4]
+        str(file.relative_to(source)): sorted(names)[:4]
         for file in (*source.rglob("*.py"), *source.rglob("*.html"))
-        if not any(file.is_relative_to(place) for place in outside)
+        if not any(file.is_relative_to(path) for path in outside)
         and (
-            found := {
+            names := {
                 name
                 for name in _named(file)
                 if name in events

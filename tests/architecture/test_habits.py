@@ -117,7 +117,7 @@ def _compared(tree: ast.AST) -> list[int]:
         node.lineno
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
-        and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
+        and any(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops)
         and any(SECRET_NAME.search(_name(side)) for side in (node.left, *node.comparators))
         # Its length and its absence are no secret.
         and not any(isinstance(side, ast.Constant) for side in (node.left, *node.comparators))
@@ -125,13 +125,13 @@ def _compared(tree: ast.AST) -> list[int]:
 
 
 def test_secrets_and_fingerprints_are_compared_in_constant_time() -> None:
-    found = {
+    comparisons = {
         f"{source.path}:{line}"
         for source in sources()
         if source.path.startswith("src/") and source.inside not in MAY_COMPARE
         for line in _compared(source.tree)
     }
-    assert not found, "use valetkey.kernel.secret.same"
+    assert not comparisons, "use valetkey.kernel.secret.same"
 
 
 def test_comparison_of_secrets_is_seen_in_every_spelling() -> None:
@@ -150,10 +150,10 @@ def test_comparison_of_secrets_is_seen_in_every_spelling() -> None:
 
 def test_there_are_no_loose_ends() -> None:
     assert not [
-        f"{path}: {found.group()}"
+        f"{path}: {match.group()}"
         for path, text in texts()
         if not path.endswith((".lock", "-lock.json"))
-        for found in LOOSE_ENDS.finditer(text)
+        for match in LOOSE_ENDS.finditer(text)
     ]
 
 
@@ -176,7 +176,7 @@ def test_no_file_names_a_registry_or_a_machine() -> None:
         f"{path}: {host}" for path, text in texts() for host in HOSTS if host in text.lower()
     ]
     assert not [
-        f"{path}: {found.group()}" for path, text in texts() for found in MACHINE.finditer(text)
+        f"{path}: {match.group()}" for path, text in texts() for match in MACHINE.finditer(text)
     ]
 
 

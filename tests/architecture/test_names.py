@@ -18,7 +18,7 @@ def test_public_classes_of_the_core_have_unique_names() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     modules[node.name].append(source.inside)
     assert len(modules) > 1_000
-    assert not {name: found for name, found in modules.items() if len(found) > 1}
+    assert not {name: files for name, files in modules.items() if len(files) > 1}
 
 
 _VAGUE = {"asked", "each", "found", "given", "known", "place", "said", "told", "wanted"}

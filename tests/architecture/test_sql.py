@@ -120,21 +120,21 @@ def test_no_sql_is_put_together_from_strings() -> None:
 
 def test_the_schema_and_the_stores_speak_what_both_engines_understand() -> None:
     assert not [
-        f"{path}: {found.group()}"
+        f"{path}: {match.group()}"
         for path, text in statements()
-        if (found := ONE_ENGINE_ONLY.search(re.sub(r"--.*", "", text)))
+        if (match := ONE_ENGINE_ONLY.search(re.sub(r"--.*", "", text)))
     ]
 
 
 def test_numbers_of_locks_are_in_one_list() -> None:
-    found = [
+    files = [
         source.inside
         for source in sources()
         if not source.inside.startswith("testing/")
         for text in literals(source.tree)
         if re.match(r"SELECT -[0-9]+$|SELECT pg_\w*advisory_\w+\([0-9]+, -?[0-9]", text)
     ]
-    assert found == ["database/engine.py"] * len(Lock)
+    assert files == ["database/engine.py"] * len(Lock)
 
 
 def test_sql_put_together_is_seen() -> None:

@@ -43,14 +43,14 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def test_every_word_of_a_public_name_is_known_or_explained() -> None:
     house = set(_HOUSE.findall((ROOT / "docs/explanation/words.md").read_text()))
-    known = set(KNOWN.read_text().split())
+    known_words = set(KNOWN.read_text().split())
     used = _words()
     assert house == {"fingerprint", "keyring", "refusal", "voucher"}
-    assert not {used[word] for word in used.keys() - known - house}, (
+    assert not {used[word] for word in used.keys() - known_words - house}, (
         "use the field's word, or add it to words.txt"
     )
-    assert not known & house
-    assert not known - used.keys(), "no name has this word any more"
+    assert not known_words & house
+    assert not known_words - used.keys(), "no name has this word any more"
 
 
 def test_docstrings_name_exceptions_that_exist() -> None:

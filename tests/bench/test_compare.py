@@ -20,24 +20,24 @@ from valetkey.web.listen import run
 
 
 def test_row_that_fails_is_left_out_with_its_reason() -> None:
-    found = Figures()
+    figures = Figures()
     with ceiling() as up:
         gone = replace(up, name=ON_SQLITE, place=Place("127.0.0.1", free_port()))
-        run(compare([gone, up], 2, 0.05, found, only=(JWT, KEYS)))
-    assert [len(found.rates[work][up.name]) for work in (JWT, KEYS)] == [2, 2]
-    assert ON_SQLITE not in found.rates[JWT]
-    assert found.failed
-    assert any(each.startswith(f"Left out: {ON_SQLITE}, {JWT}") for each in found.missing)
+        run(compare([gone, up], 2, 0.05, figures, only=(JWT, KEYS)))
+    assert [len(figures.rates[work][up.name]) for work in (JWT, KEYS)] == [2, 2]
+    assert ON_SQLITE not in figures.rates[JWT]
+    assert figures.failed
+    assert any(line.startswith(f"Left out: {ON_SQLITE}, {JWT}") for line in figures.missing)
 
 
 def test_what_was_measured_before_the_end_is_kept() -> None:
-    found, many = Figures(), (JWT, *repeat(KEYS, 99))
+    figures, many = Figures(), (JWT, *repeat(KEYS, 99))
     with ceiling() as up:
-        run(_stopped_early(compare([up], 1, 0.05, found, only=many)))
-    assert found.median(JWT, up.name)
-    assert JWT in page.table(Results("here", "", 1, 0.05, found))
-    assert targets.table(found)
-    assert not quick.shares(found)
+        run(_stopped_early(compare([up], 1, 0.05, figures, only=many)))
+    assert figures.median(JWT, up.name)
+    assert JWT in page.table(Results("here", "", 1, 0.05, figures))
+    assert targets.table(figures)
+    assert not quick.shares(figures)
 
 
 async def _stopped_early(work: Coroutine[object, object, None]) -> None:
@@ -60,7 +60,7 @@ def test_each_token_is_asked_about_once() -> None:
     done = asyncio.run(measure([worker], 5.0))
     assert done.operations == 5
     assert done.seconds < 5
-    assert [each.times for each in asking] == [1] * 5
+    assert [asker.times for asker in asking] == [1] * 5
     with pytest.raises(Finished):
         asyncio.run(worker.step())
 

@@ -23,15 +23,15 @@ def test_figure_below_the_limit_is_measured_again(
     second: float, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = [_figures(token=0.4, keys=0.9), *[_figures(token=second)] * 2]
-    asked: list[Sequence[str]] = []
+    measurements: list[Sequence[str]] = []
 
     def measure(workloads: Sequence[str]) -> Figures:
-        asked.append(workloads)
+        measurements.append(workloads)
         return looks.pop(0)
 
     then = {"token": 0.6, "keys": 0.8}
     assert quick.judge(then, measure, ["token", "keys"]) == code
-    assert asked == [["token", "keys"], *[["token"]] * (2 if code else 1)]
+    assert measurements == [["token", "keys"], *[["token"]] * (2 if code else 1)]
     assert ("FELL" in capsys.readouterr().out) == bool(code)
 
 

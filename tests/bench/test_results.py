@@ -27,9 +27,9 @@ def test_every_figure_comes_from_three_rounds_or_more() -> None:
 def test_a_figure_ten_times_as_large_is_a_decade_further_to_the_right() -> None:
     drawn = ET.fromstring(plot.draw({"work": [("ours", 100.0), ("theirs", 1_000.0)]}, ("ours",)))
     bars = [
-        float(each.attrib["width"])
-        for each in drawn.iter("{http://www.w3.org/2000/svg}rect")
-        if each.find("{http://www.w3.org/2000/svg}title") is not None
+        float(rectangle.attrib["width"])
+        for rectangle in drawn.iter("{http://www.w3.org/2000/svg}rect")
+        if rectangle.find("{http://www.w3.org/2000/svg}title") is not None
     ]
     assert len(bars) == 2
     assert abs(bars[1] - 2 * bars[0]) < 0.5
@@ -43,8 +43,8 @@ def test_a_rate_that_falls_in_every_round_is_told() -> None:
             "falls and rises": [100.0, 80.0, 85.0],
         }
     }
-    told = Figures(rates, {}, {}, {}, []).falling()
-    assert told == ["Falling over the rounds: falls, refresh: 100, 94, 89"]
+    lines = Figures(rates, {}, {}, {}, []).falling()
+    assert lines == ["Falling over the rounds: falls, refresh: 100, 94, 89"]
 
 
 def test_a_target_is_met_from_its_ratio_on() -> None:
@@ -57,8 +57,10 @@ def test_a_target_is_met_from_its_ratio_on() -> None:
             KEYCLOAK: [30.0] * 3,
         }
     }
-    found = [(each.target, each.met) for each in targets.targets(Figures(rates, {}, {}, {}, []))]
-    assert found[:3] == [
+    results = [
+        (target.target, target.met) for target in targets.targets(Figures(rates, {}, {}, {}, []))
+    ]
+    assert results[:3] == [
         (f"2 times the best, {targets.NODE}", False),
         (f"4 times {HYDRA}", False),
         (f"4 times {KEYCLOAK}", True),

@@ -15,22 +15,22 @@ from valetkey.testing.server import Servers
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSite]:
     """Start both servers with the clients and users of these tests."""
-    with local_site(tmp_path_factory.mktemp("world")) as found:
-        yield found
+    with local_site(tmp_path_factory.mktemp("world")) as site:
+        yield site
 
 
 @pytest.fixture
 def own_world(tmp_path: Path) -> Iterator[LocalSite]:
     """Start both servers for one test, which may move the clock."""
-    with local_site(tmp_path) as found:
-        yield found
+    with local_site(tmp_path) as site:
+        yield site
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """A server for clients that are configured by their presets."""
-    with provider(tmp_path_factory.mktemp("provider")) as found:
-        yield found
+    with provider(tmp_path_factory.mktemp("provider")) as running_servers:
+        yield running_servers
 
 
 @pytest.fixture
@@ -44,22 +44,22 @@ def tab(browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="session")
 def node() -> str:
     """The Node that runs the clients of the lock; without it, no test passes for lack of it."""
-    found = programs.find_node()
-    assert found is not None, "Node 20 and tests/clients/node_modules are missing"
-    return found
+    program = programs.find_node()
+    assert program is not None, "Node 20 and tests/clients/node_modules are missing"
+    return program
 
 
 @pytest.fixture(scope="session")
 def curl() -> str:
     """The program, wherever it is."""
-    found = programs.find_curl()
-    assert found is not None, "curl is missing"
-    return found
+    program = programs.find_curl()
+    assert program is not None, "curl is missing"
+    return program
 
 
 @pytest.fixture(scope="session")
 def nginx() -> str:
     """The same for nginx."""
-    found = programs.find_nginx()
-    assert found is not None, "nginx is missing"
-    return found
+    program = programs.find_nginx()
+    assert program is not None, "nginx is missing"
+    return program

@@ -16,9 +16,9 @@ _BESIDE_PYTHON = Path(sys.executable).parent
 
 def find_node() -> str | None:
     """The Node that the lock pins, else one on the path, from 20 on; None without its packages."""
-    for found in (shutil.which("node", path=_BESIDE_PYTHON), shutil.which("node")):
-        if found is not None and _PACKAGES.is_dir() and _major_version(found) >= 20:
-            return found
+    for program in (shutil.which("node", path=_BESIDE_PYTHON), shutil.which("node")):
+        if program is not None and _PACKAGES.is_dir() and _major_version(program) >= 20:
+            return program
     return None
 
 
@@ -46,8 +46,8 @@ def find_apache() -> str | None:
 
 
 def _major_version(node: str) -> int:
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
-    number = said.stdout.strip().removeprefix("v").partition(".")[0]
+    result = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    number = result.stdout.strip().removeprefix("v").partition(".")[0]
     return int(number) if number.isdigit() else 0
 
 
@@ -96,8 +96,8 @@ _LOUDLY = {
 # In CI nothing is left out: there, tests that need a missing program fail.
 _LEFT_OUT = {
     fixture: why
-    for fixture, (found, why) in _LOUDLY.items()
-    if found is None and not os.environ.get("CI")
+    for fixture, (program, why) in _LOUDLY.items()
+    if program is None and not os.environ.get("CI")
 }
 
 

@@ -58,8 +58,8 @@ class Issuer:
 
     def refuses_others(self, url: str) -> None:
         """Assert that the API at `url` takes a token for it with its scope, and no other."""
-        status, said = ask(url, self.token(READ))
-        assert (status, said["client"]) == (200, "robot"), said
+        status, answer = ask(url, self.token(READ))
+        assert (status, answer["client"]) == (200, "robot"), answer
         assert ask(url, self.token(SYNC))[0] == 403
         assert ask(url, self.token(READ, "https://files.example.com"))[0] == 401
         assert ask(url, "no.token.atall")[0] == 401
@@ -77,14 +77,14 @@ def issuer(folder: Path) -> Generator[Issuer]:
         apis, now = registrar_of(foundation.services, "cli"), servers.clock.now()
 
         def declare(identifier: str, api_id: str) -> Api:
-            wanted = ApiMetadata(
+            metadata = ApiMetadata(
                 identifier=identifier,
                 name=api_id,
                 scopes={READ: "see your calendar"},
                 machine_scopes=(READ, SYNC),
                 shares_scopes=True,
             )
-            api = servers.write(lambda tx: apis.register(tx, wanted, now, api_id=api_id))
+            api = servers.write(lambda tx: apis.register(tx, metadata, now, api_id=api_id))
             assert isinstance(api, Api), api
             return api
 
@@ -120,7 +120,7 @@ def protected(it: Issuer, name: str, command: Sequence[str | Path], folder: Path
 
 def with_ports(text: str, ports: Mapping[str, int]) -> str:
     """Return the text with each of these ports replaced."""
-    return re.sub("|".join(ports), lambda found: str(ports[found[0]]), text)
+    return re.sub("|".join(ports), lambda match: str(ports[match[0]]), text)
 
 
 def ask(url: str, token: str = "") -> tuple[int, Mapping[str, str]]:

@@ -110,9 +110,9 @@ def _populate(live: LiveServers) -> None:
             "key_set": KeySet.of(live.key.public).document().decode(),
         },
     }
-    for client_id, said in clients.items():
+    for client_id, metadata in clients.items():
         secret = None if client_id in {SPA, KEY} else secret_of(client_id)
-        live.client(client_id, secret=secret, scopes=SCOPES, **said)
+        live.client(client_id, secret=secret, scopes=SCOPES, **metadata)
 
 
 def _sign_in(person: UserAgent, url: str, user: str) -> Page:

@@ -33,11 +33,11 @@ SECRET = secret_of(WEB)
 READ = "account:read notes:read"
 
 
-def web(world: LocalSite, **said: object) -> OAuth2Session:
+def web(world: LocalSite, **options: object) -> OAuth2Session:
     """The web app's session."""
-    said = {"client_secret": SECRET, "scope": READ, **said}
+    options = {"client_secret": SECRET, "scope": READ, **options}
     return OAuth2Session(
-        WEB, redirect_uri=CALLBACK, token_endpoint=world.token, default_timeout=CEILING, **said
+        WEB, redirect_uri=CALLBACK, token_endpoint=world.token, default_timeout=CEILING, **options
     )
 
 
@@ -80,8 +80,8 @@ def test_code_flow_without_pkce_succeeds(world: LocalSite, method: str) -> None:
     with web(world, token_endpoint_auth_method=method) as session:
         url, state = session.create_authorization_url(world.authorize)
         arrived = world.arrive(url)
-        told = parse_qs(urlsplit(arrived).query)
-        assert (told["state"], told["iss"]) == ([state], [world.issuer])
+        query = parse_qs(urlsplit(arrived).query)
+        assert (query["state"], query["iss"]) == ([state], [world.issuer])
         token = session.fetch_token(authorization_response=arrived, state=state)
         held(token)
         assert token["refresh_token"]
@@ -172,11 +172,11 @@ def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
 def test_denied_consent_returns_access_denied_without_a_code(world: LocalSite) -> None:
     with web(world) as session:
         url, state = session.create_authorization_url(world.authorize)
-        told = parse_qs(urlsplit(world.refuse(url)).query)
-        assert (told["error"], told["state"]) == (["access_denied"], [state])
-        assert told["iss"] == [world.issuer]
+        query = parse_qs(urlsplit(world.refuse(url)).query)
+        assert (query["error"], query["state"]) == (["access_denied"], [state])
+        assert query["iss"] == [world.issuer]
         with pytest.raises(MissingCodeException):
-            session.fetch_token(grant_type="authorization_code", **told)
+            session.fetch_token(grant_type="authorization_code", **query)
 
 
 def test_password_flow_succeeds_with_the_right_password_only(world: LocalSite) -> None:
@@ -204,15 +204,15 @@ def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite)
         kept = signed_in(session, world)
     world.servers.clock.forward(hours(2))
     kept["expires_at"] = int(time.time()) - 3600
-    told: list[object] = []
+    tokens: list[object] = []
 
     def keep(token: object, **_: str) -> None:
-        told.append(token)
+        tokens.append(token)
 
     with web(world, token=kept, update_token=keep) as session:
         reads(session, world)
         held(session.token)
-        assert told == [session.token]
+        assert tokens == [session.token]
         assert session.token["access_token"] != kept["access_token"]
 
 
@@ -227,17 +227,17 @@ def test_introspection_shows_a_token_until_it_is_revoked(world: LocalSite, clien
     ) as session:
         token = signed_in(session, world)
         access = token["access_token"]
-        said = session.introspect_token(
+        introspection = session.introspect_token(
             world.introspect, token=access, token_type_hint="access_token"
         ).json()
-        assert (said["active"], said["scope"]) == (True, READ)
-        assert (said["client_id"], said["iss"]) == (client_id, world.issuer)
+        assert (introspection["active"], introspection["scope"]) == (True, READ)
+        assert (introspection["client_id"], introspection["iss"]) == (client_id, world.issuer)
         ended = session.revoke_token(world.revoke, token=access, token_type_hint="access_token")
         assert ended.status_code == 200
         assert session.introspect_token(world.introspect, token=access).json() == {"active": False}
 
 
-def by_key(world: LocalSite, **said: object) -> OAuth2Session:
+def by_key(world: LocalSite, **options: object) -> OAuth2Session:
     """A session that signs its assertions."""
     key = ECKey.import_key(json.loads(world.key.private_jwk()))
     session = OAuth2Session(
@@ -247,7 +247,7 @@ def by_key(world: LocalSite, **said: object) -> OAuth2Session:
         token_endpoint=world.token,
         token_endpoint_auth_method="private_key_jwt",
         revocation_endpoint_auth_method="private_key_jwt",
-        **said,
+        **options,
     )
     session.register_client_auth_method(brief(world.token))
     return session
@@ -265,8 +265,8 @@ def test_private_key_jwt_flow_succeeds(world: LocalSite) -> None:
         session.register_client_auth_method(brief(world.token))
         held(session.refresh_token())
         session.register_client_auth_method(brief(world.token))
-        said = session.introspect_token(world.introspect, token=session.token["access_token"])
-        assert said.json()["active"] is True
+        answer = session.introspect_token(world.introspect, token=session.token["access_token"])
+        assert answer.json()["active"] is True
         session.register_client_auth_method(brief(world.token))
         assert session.revoke_token(world.revoke).status_code == 200
         assert session.get(f"{world.api}/notes", withhold_token=True).status_code == 401

@@ -23,20 +23,20 @@ class Answer:
     body: dict[str, object]
 
     def text(self, name: str) -> str:
-        found = self.body[name]
-        assert isinstance(found, str)
-        return found
+        value = self.body[name]
+        assert isinstance(value, str)
+        return value
 
 
 def ask(curl: str, *arguments: str) -> Answer:
     """What curl shows: with --include the head, an empty line, and the body."""
-    said = run(
+    output = run(
         [curl, "--silent", "--show-error", "--include", "--max-time", "20", *arguments],
         capture_output=True,
         check=True,
         timeout=CEILING,
     ).stdout.decode()
-    head, _, body = said.partition("\r\n\r\n")
+    head, _, body = output.partition("\r\n\r\n")
     first, *lines = head.split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)
     return Answer(int(first.split(" ")[1]), headers, json.loads(body))

@@ -71,8 +71,8 @@ class Hosted:
 @pytest.fixture(scope="module")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     """What `hosting` runs."""
-    with hosting(tmp_path_factory.mktemp("mcp")) as found:
-        yield found
+    with hosting(tmp_path_factory.mktemp("mcp")) as hosted_servers:
+        yield hosted_servers
 
 
 @contextmanager
@@ -86,11 +86,14 @@ def hosting(directory: Path) -> Generator[Hosted]:
     with ExitStack() as stack:
         host = stack.enter_context(pages(shown.context))
         document = f"{host.url}/client.json"
-        said = {"client_id": document, "client_name": "Editor", "redirect_uris": [CALLBACK]}
-        host.at["/client.json"] = Page(json.dumps({**said, **_GRANTS}).encode())
+        metadata = {"client_id": document, "client_name": "Editor", "redirect_uris": [CALLBACK]}
+        host.at["/client.json"] = Page(json.dumps({**metadata, **_GRANTS}).encode())
         servers = stack.enter_context(Servers(directory, settings=settings, with_resource=False))
         servers.register_user("ada", PASSWORD, uid=UID)
-        urls = {each: stack.enter_context(_framework(servers, each)) for each in FRAMEWORKS}
+        urls = {
+            framework: stack.enter_context(_framework(servers, framework))
+            for framework in FRAMEWORKS
+        }
         yield Hosted(servers, urls, document)
 
 
@@ -100,7 +103,7 @@ def _framework(servers: Servers, title: str) -> Generator[str]:
     sock = bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{sock.getsockname()[1]}/mcp"
     _declare(servers, url, title)
-    (block,) = (each for each in blocks(PAGE) if each.title == title)
+    (block,) = (code_block for code_block in blocks(PAGE) if code_block.title == title)
     code = block.code.replace("http://127.0.0.1:8400", servers.auth_url)
     names: dict[str, Any] = {}
     exec(compile(code.replace("http://127.0.0.1:8000/mcp", url), PAGE, "exec"), names)
@@ -120,9 +123,9 @@ def _declare(servers: Servers, url: str, name: str) -> None:
     foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     registrar = registrar_of(foundation.services, "test")
     asyncio.run(foundation.store.engine.close())
-    wanted = ApiMetadata(url, name, scopes={SCOPE: "see your calendar"}, shares_scopes=True)
+    metadata = ApiMetadata(url, name, scopes={SCOPE: "see your calendar"}, shares_scopes=True)
     api = servers.write(
-        lambda tx: registrar.register(tx, wanted, servers.clock.now(), api_id=f"api_{name}")
+        lambda tx: registrar.register(tx, metadata, servers.clock.now(), api_id=f"api_{name}")
     )
     assert isinstance(api, Api), api
 
@@ -149,14 +152,16 @@ class Storage:
 async def _whoami(
     url: str, hosted: Hosted | None, storage: Storage, document: str | None = None
 ) -> str:
-    told: dict[str, str] = {}
+    response: dict[str, str] = {}
 
     async def redirect(address: str) -> None:
         assert hosted is not None, "nobody should be asked"
-        told.update(await asyncio.to_thread(hosted.sign_in, address))
+        response.update(await asyncio.to_thread(hosted.sign_in, address))
 
     async def callback() -> AuthorizationCodeResult:
-        return AuthorizationCodeResult(code=told["code"], state=told["state"], iss=told["iss"])
+        return AuthorizationCodeResult(
+            code=response["code"], state=response["state"], iss=response["iss"]
+        )
 
     metadata = OAuthClientMetadata.model_validate(
         {"client_name": "Assistant", "redirect_uris": [CALLBACK]}
@@ -180,7 +185,7 @@ def test_python_client_signs_in_by_url_alone(hosted: Hosted, framework: str) -> 
     assert storage.tokens.scope == f"{SCOPE} offline_access"
     # The same client, restarted, needs no user; the other server refuses its token.
     assert asyncio.run(_whoami(url, None, storage)) == str(UID)
-    other = next(each for each in hosted.urls.values() if each != url)
+    other = next(address for address in hosted.urls.values() if address != url)
     assert _refused(other, storage.tokens.access_token) == (401, "invalid_token")
 
 
@@ -189,9 +194,11 @@ def test_typescript_client_signs_in_by_url_alone(hosted: Hosted, framework: str,
     url = hosted.urls[framework]
     with Script(node, "mcp.mjs") as script:
         begun = script.ask({"step": "begin", "url": url, "callback": CALLBACK})
-        told = hosted.sign_in(str(begun["url"]))
-        said = script.ask({"step": "finish", "url": url, "code": told["code"], "tool": "whoami"})
-    assert said == {"text": str(UID), "scope": SCOPE}
+        response = hosted.sign_in(str(begun["url"]))
+        answer = script.ask(
+            {"step": "finish", "url": url, "code": response["code"], "tool": "whoami"}
+        )
+    assert answer == {"text": str(UID), "scope": SCOPE}
 
 
 def test_python_client_signs_in_as_its_preset_registered_it(hosted: Hosted) -> None:
@@ -216,9 +223,11 @@ def test_typescript_client_is_known_by_the_url_of_its_metadata(hosted: Hosted, n
         begun = script.ask({"step": "begin", "url": url, "callback": CALLBACK, "id": document})
         address = str(begun["url"])
         assert parse_qs(urlsplit(address).query)["client_id"] == [document]
-        told = hosted.sign_in(address)
-        said = script.ask({"step": "finish", "url": url, "code": told["code"], "tool": "whoami"})
-    assert said == {"text": str(UID), "scope": SCOPE}
+        response = hosted.sign_in(address)
+        answer = script.ask(
+            {"step": "finish", "url": url, "code": response["code"], "tool": "whoami"}
+        )
+    assert answer == {"text": str(UID), "scope": SCOPE}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -233,10 +242,10 @@ def test_server_tells_clients_where_to_sign_in(hosted: Hosted, framework: str) -
     assert refused.value.code == 401
     assert f'resource_metadata="{metadata}"' in challenge
     assert f'scope="{SCOPE}"' in challenge
-    said = json.load(urlopen(metadata, timeout=CEILING))
-    assert said["resource"] == url
-    assert said["authorization_servers"] == [hosted.servers.auth_url]
-    assert said["scopes_supported"] == [SCOPE]
+    document = json.load(urlopen(metadata, timeout=CEILING))
+    assert document["resource"] == url
+    assert document["authorization_servers"] == [hosted.servers.auth_url]
+    assert document["scopes_supported"] == [SCOPE]
 
 
 def _refused(url: str, token: str) -> tuple[int, str]:

@@ -42,16 +42,16 @@ _SCRIPT = """async ([url, callback]) => {
 @pytest.fixture(scope="module")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     """An issuer and MCP servers."""
-    with hosting(tmp_path_factory.mktemp("mcp")) as found:
-        yield found
+    with hosting(tmp_path_factory.mktemp("mcp")) as hosted_servers:
+        yield hosted_servers
 
 
 @pytest.fixture(scope="module")
 def origin() -> Iterator[str]:
     """The client's page, on an origin of its own."""
-    with pages() as found:
-        found.at["/"] = Page(b"<!doctype html><title>Inspector</title>", "text/html")
-        yield found.url
+    with pages() as host:
+        host.at["/"] = Page(b"<!doctype html><title>Inspector</title>", "text/html")
+        yield host.url
 
 
 def test_browser_reads_metadata_registers_and_asks_for_tokens(
@@ -59,5 +59,5 @@ def test_browser_reads_metadata_registers_and_asks_for_tokens(
 ) -> None:
     page = browser.new_page()
     page.goto(origin)
-    told = page.evaluate(_SCRIPT, [hosted.urls[FRAMEWORKS[0]], CALLBACK])
-    assert told == [200, 200, 201, CALLBACK, "invalid_client", "invalid_client"]
+    results = page.evaluate(_SCRIPT, [hosted.urls[FRAMEWORKS[0]], CALLBACK])
+    assert results == [200, 200, 201, CALLBACK, "invalid_client", "invalid_client"]

@@ -23,8 +23,8 @@ _BIN = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
-    with issuer(tmp_path_factory.mktemp("issuer")) as found:
-        yield found
+    with issuer(tmp_path_factory.mktemp("issuer")) as running_issuer:
+        yield running_issuer
 
 
 @pytest.mark.parametrize("name", ["fastapi", "flask", "django"])

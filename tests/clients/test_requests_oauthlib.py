@@ -79,8 +79,8 @@ def test_code_flow_without_pkce_succeeds_with_the_secret_in_each_place(
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         url, state = session.authorization_url(world.authorize)
         arrived = world.arrive(url)
-        told = parse_qs(urlsplit(arrived).query)
-        assert (told["state"], told["iss"]) == ([state], [world.issuer])
+        query = parse_qs(urlsplit(arrived).query)
+        assert (query["state"], query["iss"]) == ([state], [world.issuer])
         way(session, world.token, arrived)
         token: dict[str, object] = dict(session.token)
         held(token, READ)

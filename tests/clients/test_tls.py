@@ -90,10 +90,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     ):
         try:
             assert process.stdout is not None
-            found = _READY.fullmatch(process.stdout.readline())
-            assert found is not None, (here / "log").read_text(encoding="utf-8")
+            match = _READY.fullmatch(process.stdout.readline())
+            assert match is not None, (here / "log").read_text(encoding="utf-8")
             tls = ssl.create_default_context(cafile=certificate)
-            yield Secure(found[1], found[2], tls, certificate)
+            yield Secure(match[1], match[2], tls, certificate)
         finally:
             process.terminate()
             process.wait(60)
@@ -186,10 +186,10 @@ def test_curl_flow_succeeds_over_verified_tls_only(site: Secure, curl: str) -> N
     query = f"grant_type=client_credentials&client_id={WEB}&client_secret={secret}"
     url = f"{site.issuer}/token?{query}"
     post = [curl, "--silent", "--fail", "--max-time", "20", "--request", "POST"]
-    said = subprocess.run(
+    result = subprocess.run(
         [*post, "--cacert", site.certificate, url], capture_output=True, check=True
     )
-    assert b'"token_type":"bearer"' in said.stdout
+    assert b'"token_type":"bearer"' in result.stdout
     # Without the certificate curl says no, and over plain HTTP nobody answers.
     assert subprocess.run([*post, url], capture_output=True, check=False).returncode == 60
     plain = url.replace("https://", "http://")

@@ -116,8 +116,8 @@ def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: P
     )
     assert certificate_files(settings, settings.resource) is None
     (tmp_path / "c.pem").touch()
-    (found,) = missing_files(settings, ("authorization", "resource"))
-    assert found.path == "authorization.tls_key"
+    (missing_key,) = missing_files(settings, ("authorization", "resource"))
+    assert missing_key.path == "authorization.tls_key"
     assert list(missing_files(settings, ("authorization",)))
     assert not any(
         problem.path.startswith("authorization")
@@ -145,22 +145,22 @@ def test_a_certificate_without_its_key_is_found_before_the_start(tmp_path: Path)
         (locked, "cannot be read"),
     ):
         (tmp_path / "k.pem").write_bytes(text)
-        (found,) = missing_files(settings, ("authorization",))
-        assert found.path == "authorization.tls_certificate"
-        assert why in found.wrong
-        assert "without a password" in found.right
+        (problem,) = missing_files(settings, ("authorization",))
+        assert problem.path == "authorization.tls_certificate"
+        assert why in problem.wrong
+        assert "without a password" in problem.right
 
 
 def test_certificates_that_clients_servers_show_are_looked_for(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text('[fetch]\nca_file = "ca.pem"\n', encoding="utf-8")
     settings = load(file, {})
-    (found,) = missing_files(settings, ("authorization", "resource"))
-    assert found.path == "fetch.ca_file"
-    assert "fetch.ca_file" in {each.path for each in missing_files(settings, ("resource",))}
+    (problem,) = missing_files(settings, ("authorization", "resource"))
+    assert problem.path == "fetch.ca_file"
+    assert "fetch.ca_file" in {missing.path for missing in missing_files(settings, ("resource",))}
     (tmp_path / "ca.pem").touch()
-    (found,) = missing_files(settings, ("authorization", "resource"))
-    assert "holds no certificates" in found.wrong
+    (problem,) = missing_files(settings, ("authorization", "resource"))
+    assert "holds no certificates" in problem.wrong
     certify(tmp_path)
     (tmp_path / "c.pem").rename(tmp_path / "ca.pem")
     assert not list(missing_files(settings, ("authorization", "resource")))
@@ -170,11 +170,11 @@ def test_a_resource_server_alone_needs_its_credential(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text("", encoding="utf-8")
     settings = load(file, {})
-    (found,) = missing_files(settings, ("resource",))
-    assert found.path == "resource.credential"
+    (problem,) = missing_files(settings, ("resource",))
+    assert problem.path == "resource.credential"
     assert not list(missing_files(settings, ("authorization", "resource")))
-    given = load(file, {"VALETKEY__RESOURCE__CREDENTIAL_TEXT": "x" * 40})
-    assert not list(missing_files(given, ("resource",)))
+    with_credential = load(file, {"VALETKEY__RESOURCE__CREDENTIAL_TEXT": "x" * 40})
+    assert not list(missing_files(with_credential, ("resource",)))
 
 
 def test_files_lie_beside_the_database_unless_they_are_named(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def test_every_setting_has_a_reason_and_a_valid_default() -> None:
 
 def test_a_value_is_told_with_its_origin_and_its_default() -> None:
     settings = load(None, {"VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME": "600s"})
-    (found,) = explain(settings, "tokens.access_token_lifetime")
-    assert (found.value, found.origin, found.default) == ("10m", Origin.ENVIRONMENT, "1h")
-    assert "RFC 9068" in found.reason
+    (line,) = explain(settings, "tokens.access_token_lifetime")
+    assert (line.value, line.origin, line.default) == ("10m", Origin.ENVIRONMENT, "1h")
+    assert "RFC 9068" in line.reason
 
 
 def test_secrets_are_never_told() -> None:
@@ -33,9 +33,9 @@ def test_secrets_are_never_told() -> None:
             "VALETKEY__AUTHORIZATION__DATABASE": "postgresql://me:hunter2@host/x?password=hunter2",
         },
     )
-    told = repr(explain(settings)) + repr(settings)
-    assert "hunter2" not in told
-    assert "postgresql://me:…@host/x?password=…" in told
+    text = repr(explain(settings)) + repr(settings)
+    assert "hunter2" not in text
+    assert "postgresql://me:…@host/x?password=…" in text
 
 
 def test_a_section_and_a_variable_name_settings_too() -> None:

@@ -36,10 +36,10 @@ def test_section_of_a_feature_is_read_from_file_and_environment(tmp_path: Path) 
 
 def test_section_of_a_feature_has_its_defaults(tmp_path: Path) -> None:
     assert Settings().section(ScimSettings) == ScimSettings()
-    said = _loaded(tmp_path, "[scim]\nenabled = false")
-    assert said == load(tmp_path / "valetkey.toml", {"VALETKEY__SCIM__ENABLED": "false"})
-    assert said.features == ()
-    assert [line.value for line in explain(said, "scim")] == [False, 1_200]
+    settings = _loaded(tmp_path, "[scim]\nenabled = false")
+    assert settings == load(tmp_path / "valetkey.toml", {"VALETKEY__SCIM__ENABLED": "false"})
+    assert settings.features == ()
+    assert [line.value for line in explain(settings, "scim")] == [False, 1_200]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_mistake_in_the_section_of_a_feature_is_reported(
 ) -> None:
     with pytest.raises(OperatorErrors) as caught:
         _loaded(tmp_path, text)
-    assert [str(each) for each in caught.value.problems] == [problem]
+    assert [str(error) for error in caught.value.problems] == [problem]
 
 
 def test_stored_value_of_a_feature_is_used_and_taken_back() -> None:

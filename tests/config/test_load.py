@@ -121,13 +121,13 @@ def test_every_kind_of_setting_can_be_set_by_the_environment() -> None:
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    found = problems(
+    messages = problems(
         tmp_path,
         '[authorization]\nworkers = "two"\nlissten = "127.0.0.1:1"\n[tokens]\n'
         'access_token_lifetime = "1 hour"\n[token]\n',
         {"VALETKEY__RESOURCE__WORKER": "1"},
     )
-    assert found == [
+    assert messages == [
         'authorization.workers: "two" is not a whole number; write a whole number from 1 to 64',
         "authorization.lissten: unknown setting; did you mean listen?",
         (
@@ -160,15 +160,15 @@ def test_lowercase_variable_is_not_silently_ignored() -> None:
 
 
 def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, '[authorization]\nkeyring_text = "hunter2hunter2"\n')
-    assert "VALETKEY__AUTHORIZATION__KEYRING_TEXT" in found
-    assert "hunter2" not in found
+    (message,) = problems(tmp_path, '[authorization]\nkeyring_text = "hunter2hunter2"\n')
+    assert "VALETKEY__AUTHORIZATION__KEYRING_TEXT" in message
+    assert "hunter2" not in message
 
 
 def test_a_password_in_a_database_url_is_never_repeated(tmp_path: Path) -> None:
-    (found,) = problems(tmp_path, '[resource]\ndatabase = "mysql://me:hunter2@host/x"\n')
-    assert "hunter2" not in found
-    assert "postgresql://user@host/name" in found
+    (message,) = problems(tmp_path, '[resource]\ndatabase = "mysql://me:hunter2@host/x"\n')
+    assert "hunter2" not in message
+    assert "postgresql://user@host/name" in message
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ GOOD = MailSettings(host="mail.example", from_address="no-reply@auth.example")
 
 def wrong(mail: MailSettings, url: str = "https://auth.example") -> list[str]:
     """The settings that something is wrong with."""
-    given = Settings()
-    server = replace(given.authorization, url=url, tls_proxy=url.startswith("https"))
-    settings = replace(given, authorization=server, mail=mail)
-    return [each.path for each in disagreements(settings) if each.path.startswith("mail.")]
+    defaults = Settings()
+    server = replace(defaults.authorization, url=url, tls_proxy=url.startswith("https"))
+    settings = replace(defaults, authorization=server, mail=mail)
+    return [problem.path for problem in disagreements(settings) if problem.path.startswith("mail.")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from valetkey.kernel.moment import minutes
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.replace import replace
 
-CHANGEABLE = [each for each in catalogue().values() if is_changeable(each.path)]
+CHANGEABLE = [setting for setting in catalogue().values() if is_changeable(setting.path)]
 
 
 def _fine(_settings: Settings) -> None:
@@ -50,9 +50,9 @@ def test_value_that_cannot_be_used_is_ignored(path: str, text: str) -> None:
 
 @pytest.mark.parametrize("origin", [Origin.FILE, Origin.ENVIRONMENT])
 def test_file_and_environment_win(origin: Origin) -> None:
-    given = replace(Settings(), source=SettingsSource(origins={"registration.mode": origin}))
-    merged = merge(given, {"registration.mode": "open"}, _fine)
-    assert merged.settings == given
+    settings = replace(Settings(), source=SettingsSource(origins={"registration.mode": origin}))
+    merged = merge(settings, {"registration.mode": "open"}, _fine)
+    assert merged.settings == settings
     assert "wins" in merged.ignored["registration.mode"]
 
 
@@ -78,9 +78,9 @@ def test_value_that_the_server_would_refuse_is_ignored() -> None:
     assert merged.settings.registration.mode is RegistrationMode.OPEN
 
 
-@pytest.mark.parametrize("setting", CHANGEABLE, ids=lambda each: each.path)
+@pytest.mark.parametrize("setting", CHANGEABLE, ids=lambda setting: setting.path)
 def test_changeable_setting_is_no_secret_and_survives_as_text(setting: object) -> None:
-    found = next(each for each in CHANGEABLE if each is setting)
-    assert found.rule not in {PATH, SECRET}
-    text = as_text(found, found.default)
-    assert found.rule.read(found.rule.from_text(text)) == found.default
+    catalogued = next(changeable for changeable in CHANGEABLE if changeable is setting)
+    assert catalogued.rule not in {PATH, SECRET}
+    text = as_text(catalogued, catalogued.default)
+    assert catalogued.rule.read(catalogued.rule.from_text(text)) == catalogued.default

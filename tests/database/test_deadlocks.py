@@ -40,8 +40,8 @@ def test_transactions_that_deadlock_again_and_again_are_all_written(postgres_url
 
     def change(first: int, second: int) -> Callable[[Connection], None]:
         def work(db: Connection) -> None:
-            for each in (first, second):
-                db.run("UPDATE a SET text = text || '.' WHERE id = :id", id=each)
+            for row_id in (first, second):
+                db.run("UPDATE a SET text = text || '.' WHERE id = :id", id=row_id)
                 time.sleep(0.01)
 
         return work
@@ -54,7 +54,7 @@ def test_transactions_that_deadlock_again_and_again_are_all_written(postgres_url
         await engines[0].write(lambda db: db.run("INSERT INTO a VALUES (1, ''), (2, '')"))
         orders = [(1, 2), (2, 1)] * 12
         await asyncio.gather(
-            *(engines[n % 4 // 2].write(change(*each)) for n, each in enumerate(orders))
+            *(engines[n % 4 // 2].write(change(*order)) for n, order in enumerate(orders))
         )
         rows = await engines[0].read(lambda db: db.rows("SELECT text FROM a"))
         assert [row[0] for row in rows] == ["." * 24] * 2

@@ -17,10 +17,10 @@ def test_note_that_is_removed_while_it_is_read_is_not_made_anew(
     note, exists = tmp_path / "authorization.seen", Path.exists
 
     def found_and_removed(file: Path) -> bool:
-        found = exists(file)
+        existed = exists(file)
         if file == note:
             file.unlink(missing_ok=True)
-        return found
+        return existed
 
     remember(note, _SEEN)
     with monkeypatch.context() as then:

@@ -49,10 +49,10 @@ def _ask(engine: Engine, sql: str) -> list[object]:
     def work(db: Connection) -> list[object]:
         return list(db.rows(sql))
 
-    async def asked() -> list[object]:
+    async def read_rows() -> list[object]:
         return await engine.read(work)
 
-    return asyncio.run(asked())
+    return asyncio.run(read_rows())
 
 
 def test_files_are_applied_in_order_and_once(engine: Engine, package: Package) -> None:
@@ -150,17 +150,17 @@ def test_newest_migrations_let_the_version_before_serve_on() -> None:
     A table or column that is no longer used is removed a version later, with a line in
     `_CONTRACTS`.
     """
-    newest = [each for schema in SCHEMAS.values() for each in find(schema)[25:]]
+    newest = [migration for schema in SCHEMAS.values() for migration in find(schema)[25:]]
     wrong: list[str] = []
-    for each in newest:
-        own = set(re.findall(r"CREATE TABLE (\w+)", each.script))
-        for statement in split(each.script):
+    for migration in newest:
+        own = set(re.findall(r"CREATE TABLE (\w+)", migration.script))
+        for statement in split(migration.script):
             text = " ".join(re.sub(r"--.*", "", statement).split())
             unique = re.match(r"CREATE UNIQUE INDEX \w+ ON (\w+)", text)
             # The version before knows nothing of a table that this migration makes.
             if not (_EXPANDS.match(text) or (unique and unique[1] in own)):
-                wrong.append(f"{each.name}: {text}")
-    wrong = [each for each in wrong if each.partition(":")[0] not in _CONTRACTS]
+                wrong.append(f"{migration.name}: {text}")
+    wrong = [line for line in wrong if line.partition(":")[0] not in _CONTRACTS]
     assert newest
     assert not wrong
 
@@ -228,14 +228,14 @@ _COLUMNS = {
 
 def _tables(ask: Ask) -> dict[str, dict[str, str]]:
     """The columns of each table and their types; the table of migrations is no schema's."""
-    found: dict[str, dict[str, str]] = {}
+    tables: dict[str, dict[str, str]] = {}
     try:
         rows = ask(_COLUMNS["sqlite"])
     except psycopg.errors.UndefinedTable:
         rows = ask(_COLUMNS["postgres"])
     for table, column, kind in rows:
-        found.setdefault(str(table), {})[str(column)] = str(kind).lower()
-    return {name: columns for name, columns in found.items() if name != "migrations"}
+        tables.setdefault(str(table), {})[str(column)] = str(kind).lower()
+    return {name: columns for name, columns in tables.items() if name != "migrations"}
 
 
 def _count(ask: Ask, table: str) -> int:

@@ -91,14 +91,14 @@ def test_oldest_tables_survive_a_kill_at_every_step_and_become_todays(
     database_url: str, package: str
 ) -> None:
     migrations = find(package)
-    steps = sum(len(split(each.script)) + 1 for each in migrations[1:])
+    steps = sum(len(split(migration.script)) + 1 for migration in migrations[1:])
     asyncio.run(_make_oldest(database_url, package, migrations[0]))
     # All migrations are one transaction: before its first statement and its last, and between two
     # migrations or in the middle of one for every eighth.
     chosen: list[int] = [0]
     done = 0
-    for number, each in enumerate(migrations[1:]):
-        count = len(split(each.script)) + 1
+    for number, migration in enumerate(migrations[1:]):
+        count = len(split(migration.script)) + 1
         if number % 8 == 1:
             chosen.append(done + count // 2 * (number // 8 % 2))
         done += count

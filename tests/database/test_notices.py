@@ -26,13 +26,13 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def told() -> Iterator[list[tuple[str, str, str]]]:
-    found: list[tuple[str, str, str]] = []
+    notices: list[tuple[str, str, str]] = []
 
     def note(name: str, text: str, cause: str) -> None:
-        found.append((name, text, cause))
+        notices.append((name, text, cause))
 
     NOTICES.begin(note, 0.02)
-    yield found
+    yield notices
     NOTICES.__init__()  # type: ignore[misc]  # as in a process that has just started
 
 

@@ -68,13 +68,13 @@ _Plan = Mapping[str, object]
 
 def _asked() -> list[Statement]:
     return [
-        each
-        for each in statements()
-        if each.package == "authorization"
-        and _OFFLINE not in each.place
-        and each.sql
-        and each.sql not in _RESTORED
-        and not each.sql.startswith(_WHOLE)
+        statement
+        for statement in statements()
+        if statement.package == "authorization"
+        and _OFFLINE not in statement.place
+        and statement.sql
+        and statement.sql not in _RESTORED
+        and not statement.sql.startswith(_WHOLE)
     ]
 
 
@@ -86,12 +86,12 @@ def _ends_early(sql: str) -> bool:
 def test_sqlite_reads_large_tables_by_an_index(tmp_path: Path) -> None:
     async def story(engine: Engine) -> list[str]:
         await migrate(engine, import_module(_SCHEMA).__name__)
-        found = [text for each in _asked() for text in await _walks(engine, each)]
+        walks = [text for statement in _asked() for text in await _walks(engine, statement)]
         await engine.close()
-        return found
+        return walks
 
-    found = asyncio.run(story(connect(f"sqlite:///{tmp_path}/a.db", directory=tmp_path)))
-    assert found == [], _ADVICE
+    walks = asyncio.run(story(connect(f"sqlite:///{tmp_path}/a.db", directory=tmp_path)))
+    assert walks == [], _ADVICE
 
 
 async def _walks(engine: Engine, statement: Statement) -> list[str]:
@@ -125,7 +125,7 @@ def test_postgresql_reads_large_tables_by_an_index(postgres_url: str, tmp_path: 
         # Of empty tables it would rather read the whole; and plans for a value tell of that value.
         raw.execute("SET enable_seqscan = off")
         raw.execute("SET plan_cache_mode = force_generic_plan")
-        assert [text for each in _asked() for text in _seen(raw, each)] == [], _ADVICE
+        assert [text for statement in _asked() for text in _seen(raw, statement)] == [], _ADVICE
 
 
 def _seen(raw: psycopg.Connection[tuple[object, ...]], statement: Statement) -> Iterator[str]:
@@ -134,9 +134,9 @@ def _seen(raw: psycopg.Connection[tuple[object, ...]], statement: Statement) -> 
     numbered = re.sub(r":(\w+)", lambda name: f"${names.index(name[1]) + 1}", sql)
     raw.execute(f"PREPARE asked AS {numbered}".encode())
     nothing = f"({', '.join(['NULL'] * len(names))})" if names else ""
-    told = raw.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked{nothing}".encode()).fetchall()
+    rows = raw.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked{nothing}".encode()).fetchall()
     raw.execute("DEALLOCATE asked")
-    for node in _nodes(cast("_Plan", cast("list[_Plan]", told[0][0])[0]["Plan"])):
+    for node in _nodes(cast("_Plan", cast("list[_Plan]", rows[0][0])[0]["Plan"])):
         # Which of several indexes it takes, it cannot tell while the tables are empty.
         if node["Node Type"] == "Seq Scan" and node["Relation Name"] not in _SMALL:
             yield f"{statement.place}: {json.dumps(node)}"
@@ -154,8 +154,8 @@ def _nodes(plan: _Plan) -> Iterator[_Plan]:
 def test_a_walk_through_a_table_is_seen(tmp_path: Path, sql: str) -> None:
     async def story(engine: Engine) -> list[str]:
         await migrate(engine, import_module(_SCHEMA).__name__)
-        found = await _walks(engine, Statement("here", "authorization", sql))
+        walks = await _walks(engine, Statement("here", "authorization", sql))
         await engine.close()
-        return found
+        return walks
 
     assert asyncio.run(story(connect(f"sqlite:///{tmp_path}/a.db", directory=tmp_path)))

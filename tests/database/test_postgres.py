@@ -287,14 +287,14 @@ def test_refused_connection_leaves_work_to_open_ones(postgres_url: str) -> None:
         doors = (engine.read, engine.write, engine.scan, engine.read_one)
         assert await engine.read(_asking("SELECT 1")) == (1,)
         for _ in range(20):
-            asked = [door(_asking(_CONNECTIONS)) for door in doors for _ in range(8)]
-            assert set(await asyncio.gather(*asked)) == {(1,)}
+            calls = [door(_asking(_CONNECTIONS)) for door in doors for _ in range(8)]
+            assert set(await asyncio.gather(*calls)) == {(1,)}
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             raw.execute(b"ALTER ROLE narrow CONNECTION LIMIT 4")
 
         async def grew() -> bool:
-            found = await asyncio.gather(*(door(_asking(_CONNECTIONS)) for door in doors))
-            return found[0] != (1,)
+            answers = await asyncio.gather(*(door(_asking(_CONNECTIONS)) for door in doors))
+            return answers[0] != (1,)
 
         await until_found(grew)
         await asyncio.to_thread(_cut, postgres_url)
@@ -324,7 +324,7 @@ def test_a_server_that_dies_loses_nothing_it_acknowledged(own_postgres: Path) ->
                 await engine.write(_insert(number))
                 done.append(number)
 
-        writers = [asyncio.create_task(writer(each * 100_000)) for each in range(32)]
+        writers = [asyncio.create_task(writer(number * 100_000)) for number in range(32)]
         await until(lambda: len(done) > 100)
         await asyncio.to_thread(postgres.stop, own_postgres / "data")
         answers = await asyncio.gather(*writers, return_exceptions=True)

@@ -70,8 +70,8 @@ def test_other_clients_of_a_pooler_inherit_no_settings(postgres_url: str) -> Non
         asyncio.run(story(url))
         with psycopg.connect(url, autocommit=True) as other:
             other.execute("CREATE TABLE other (id BIGINT)")
-            found = other.execute("SHOW statement_timeout").fetchone()
-    assert found == ("0",)
+            row = other.execute("SHOW statement_timeout").fetchone()
+    assert row == ("0",)
 
 
 def test_statements_are_prepared_once_and_the_oldest_is_let_go(postgres_url: str) -> None:
@@ -184,11 +184,11 @@ def test_read_that_failed_unnoticed_leaves_no_failed_transaction(postgres_url: s
     """Its end is not awaited, and its ROLLBACK is skipped with everything after the failure."""
 
     def forget(db: Connection) -> None:
-        found = db.row(
+        row = db.row(
             "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT set_config%'"
         )
-        assert found is not None
-        db.run(f"DEALLOCATE {found[0]}")
+        assert row is not None
+        db.run(f"DEALLOCATE {row[0]}")
 
     async def story() -> None:
         engine = Postgres(postgres_url, size=1)

@@ -124,7 +124,7 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
         await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
         engines = (engine, Postgres(postgres_url, size=1))
         gate, begun = threading.Event(), threading.Semaphore(0)
-        held = [asyncio.create_task(_write(each, _holding(gate, begun))) for each in engines]
+        held = [asyncio.create_task(_write(writer, _holding(gate, begun))) for writer in engines]
         for _ in held:
             await asyncio.to_thread(begun.acquire)
 
@@ -137,8 +137,8 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
 
         orders = ((1, 1, 2, 2), (2, 1, 1, 1))
         many = [
-            asyncio.create_task(_write(each, work(number)))
-            for each, order in zip(engines, orders, strict=True)
+            asyncio.create_task(_write(writer, work(number)))
+            for writer, order in zip(engines, orders, strict=True)
             for number in order
         ]
         await asyncio.sleep(0)  # each is queued by its first step
@@ -146,8 +146,8 @@ def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -
         await asyncio.gather(*held, *many)
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 1")) == ("xxxxx",)
         assert await engine.read(_asking("SELECT text FROM a WHERE id = 2")) == ("xxx",)
-        for each in engines:
-            await each.close()
+        for writer in engines:
+            await writer.close()
         deadlocks = b"SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             assert raw.execute(deadlocks).fetchone() == (0,)

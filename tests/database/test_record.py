@@ -78,12 +78,12 @@ def test_rows_come_back_as_they_were_stored(database_url: str, tmp_path: Path) -
         NOTES.send(db, insert, BARE, author="unborn")
         assert NOTES.find(db, "SELECT * FROM notes WHERE note_id = 'n1'") == NOTE
         assert NOTES.find(db, "SELECT * FROM notes WHERE note_id = 'n3'") is None
-        found = WRITTEN.all(
+        pairs = WRITTEN.all(
             db, "SELECT * FROM notes LEFT JOIN authors ON name = author ORDER BY note_id"
         )
-        assert [note for note, _ in found] == [NOTE, BARE]
+        assert [note for note, _ in pairs] == [NOTE, BARE]
         # A record that lacks what it cannot do without is none.
-        assert [author for _, author in found] == [Author("ada", 1815), None]
+        assert [author for _, author in pairs] == [Author("ada", 1815), None]
 
     async def story(engine: Engine) -> None:
         await engine.change_schema(create)

@@ -23,13 +23,13 @@ def _made(url: str, package: str, file: Path) -> Sequence[object]:
     async def make() -> Sequence[object]:
         engine = connect(url, directory=Path("/"))
         await migrate(engine, package)
-        found = await engine.scan(everything) if url.startswith("sqlite") else ()
+        rows = await engine.scan(everything) if url.startswith("sqlite") else ()
         await engine.close()
-        return found
+        return rows
 
-    found = asyncio.run(make())
-    if found:
-        return found
+    rows = asyncio.run(make())
+    if rows:
+        return rows
     postgres.dump(url, file)
     # pg_dump writes a fresh key for psql into each file.
     return [line for line in file.read_text().splitlines() if not line.startswith("\\")]

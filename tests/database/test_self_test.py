@@ -84,7 +84,7 @@ def test_sqlite_passes(tmp_path: Path) -> None:
 
 
 def test_many_processes_test_one_server_at_once(migrated: str) -> None:
-    assert all(each.complete for each in _test(migrated, at_once=16))
+    assert all(result.complete for result in _test(migrated, at_once=16))
     assert _left_behind(migrated) == []
 
 
@@ -201,7 +201,7 @@ def test_role_without_privileges_on_the_server_can_test_it() -> None:
 
 def test_pooler_of_sessions_passes(migrated: str) -> None:
     with pooling_sessions(migrated) as url:
-        assert [each.pooling for each in _test(url)] == ["session"]
+        assert [result.pooling for result in _test(url)] == ["session"]
 
 
 @pytest.mark.parametrize("fair", [False, True])
@@ -214,7 +214,7 @@ def test_pooler_of_transactions_passes(migrated: str, fair: bool) -> None:
 
 def test_tests_that_compete_for_a_poolers_connections_all_end(migrated: str) -> None:
     with pooling_transactions(migrated, connections=2) as url:
-        assert all(each.complete for each in _test(url, at_once=8))
+        assert all(result.complete for result in _test(url, at_once=8))
     assert _left_behind(migrated) == []
 
 

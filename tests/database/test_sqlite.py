@@ -187,10 +187,10 @@ def test_what_was_asked_for_before_the_end_is_still_written(tmp_path: Path) -> N
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
-        asked = asyncio.create_task(_write(engine, _insert(1)))
+        task = asyncio.create_task(_write(engine, _insert(1)))
         await asyncio.sleep(0)
         await engine.close()
-        assert await asked == 1
+        assert await task == 1
 
     asyncio.run(story())
 

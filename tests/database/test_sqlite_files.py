@@ -181,10 +181,10 @@ def test_log_may_be_deleted_while_modes_are_checked(
     create_file(tmp_path / "a.db")
 
     def seen_and_deleted(file: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-        found = state(file, follow_symlinks=follow_symlinks)
+        status = state(file, follow_symlinks=follow_symlinks)
         if file == log:
             file.unlink()
-        return found
+        return status
 
     def list_files(path: Path) -> None:
         assert [str(file) for file, _ in files_of(path)] == [str(path), str(log)]
@@ -282,7 +282,7 @@ def test_writes_meanwhile_neither_appear_in_a_copy_nor_begin_it_again(tmp_path: 
     assert made.pragma("integrity_check") == "ok"
     made.close()
     raw.close()
-    assert {each.name for each in tmp_path.iterdir()} == {"a.db", "copy.db"}
+    assert {file.name for file in tmp_path.iterdir()} == {"a.db", "copy.db"}
 
 
 def test_each_step_is_followed_by_a_pause_until_they_took_a_minute(
@@ -332,4 +332,4 @@ def test_copy_that_cannot_be_flushed_is_reported_and_removed(
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="the disk"):
         copy(tmp_path / "a.db", tmp_path / "copy.db", patience=CEILING)
-    assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.db"]

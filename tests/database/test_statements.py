@@ -28,7 +28,9 @@ _ONE_ENGINE_ONLY = (
 
 
 def _shared() -> list[Statement]:
-    return [each for each in statements() if not each.place.startswith(_ONE_ENGINE_ONLY)]
+    return [
+        statement for statement in statements() if not statement.place.startswith(_ONE_ENGINE_ONLY)
+    ]
 
 
 # Names are sorted and searched without regard to case. SQLite folds letters of ASCII only, but both
@@ -42,8 +44,8 @@ _FOLDING = {
 
 def _schemas() -> dict[str, str]:
     """Of each package that has tables, the package of their migrations, which finds all of them."""
-    found = {path.parent.relative_to(ROOT.parent) for path in ROOT.rglob("storage/schema/*.sql")}
-    return {folder.parts[1]: ".".join(folder.parts) for folder in found}
+    folders = {path.parent.relative_to(ROOT.parent) for path in ROOT.rglob("storage/schema/*.sql")}
+    return {folder.parts[1]: ".".join(folder.parts) for folder in folders}
 
 
 def test_more_than_twenty_statements_are_found() -> None:
@@ -51,13 +53,19 @@ def test_more_than_twenty_statements_are_found() -> None:
 
 
 def test_a_statement_is_literal_text() -> None:
-    assert [each.place for each in statements() if each.sql is None] == []
+    assert [statement.place for statement in statements() if statement.sql is None] == []
 
 
 def test_a_statement_uses_the_shared_sql_only() -> None:
-    assert [each for each in _shared() if each.sql and _NOT_SHARED.search(each.sql)] == []
-    folding = {each.place for each in _shared() if re.search(r"(?i)\blower\(", each.sql or "")}
-    assert {place.partition(":")[0] for place in folding} == _FOLDING
+    assert [
+        statement for statement in _shared() if statement.sql and _NOT_SHARED.search(statement.sql)
+    ] == []
+    folding = {
+        statement.place
+        for statement in _shared()
+        if re.search(r"(?i)\blower\(", statement.sql or "")
+    }
+    assert {position.partition(":")[0] for position in folding} == _FOLDING
 
 
 def test_tables_are_text_and_bigint() -> None:
@@ -74,8 +82,10 @@ def test_an_engine_explains_every_statement(
         await migrate(engine, import_module(_schemas()[package]).__name__)
         # What has no tables of its own asks either database.
         elsewhere = set(_schemas()) - {package}
-        asked = [each for each in _shared() if each.package not in elsewhere]
-        refused = [await _refused(engine, each) for each in asked]
+        own_statements = [
+            statement for statement in _shared() if statement.package not in elsewhere
+        ]
+        refused = [await _refused(engine, statement) for statement in own_statements]
         await engine.close()
         return [text for text in refused if text]
 
@@ -84,8 +94,10 @@ def test_an_engine_explains_every_statement(
 
 def test_postgresql_explains_statements_of_its_own(postgres_url: str, tmp_path: Path) -> None:
     async def story(engine: Engine) -> list[str]:
-        asked = [each for each in statements() if each.place.startswith(_ONE_ENGINE_ONLY)]
-        refused = [await _refused(engine, each) for each in asked]
+        own_statements = [
+            statement for statement in statements() if statement.place.startswith(_ONE_ENGINE_ONLY)
+        ]
+        refused = [await _refused(engine, statement) for statement in own_statements]
         await engine.close()
         return [text for text in refused if text]
 

@@ -133,9 +133,11 @@ def test_missing_standby_refuses_writes_serves_reads_and_bounds_connections(serv
             await until_found(lambda: _works(engine, -30))
         # Those whose commit was under way are done, once; those refused before are not. A write can
         # begin before the thread of an earlier one has counted its commit as unconfirmed.
-        found = await engine.read(lambda db: sorted(row[0] for row in db.rows("SELECT id FROM a")))
-        assert 3 <= len(found) - 1 - confirmed < 2 * 3
-        assert found == [-30, *range(len(found) - 1)]
+        row_ids = await engine.read(
+            lambda db: sorted(row[0] for row in db.rows("SELECT id FROM a"))
+        )
+        assert 3 <= len(row_ids) - 1 - confirmed < 2 * 3
+        assert row_ids == [-30, *range(len(row_ids) - 1)]
         await engine.close()
 
     asyncio.run(story())

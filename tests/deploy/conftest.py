@@ -65,8 +65,8 @@ class Site:
             timeout=60,
         )
         assert answer.status_code == 200, answer.text
-        found: str = answer.json()["access_token"]
-        return found
+        access_token: str = answer.json()["access_token"]
+        return access_token
 
     def get(self, path: str, token: str = "", **headers: str) -> requests.Response:
         """Call through the proxy."""
@@ -152,9 +152,9 @@ def haproxy() -> str:
     return _program("haproxy", find_proxy("haproxy"))
 
 
-def _program(name: str, found: str | None) -> str:
-    assert found is not None, f"{name} is missing"
-    return found
+def _program(name: str, program: str | None) -> str:
+    assert program is not None, f"{name} is missing"
+    return program
 
 
 @pytest.fixture(scope="module")

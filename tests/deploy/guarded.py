@@ -99,20 +99,20 @@ class Guarded:
         assert "forged" not in answer.text
 
     def test_repeated_identity_headers_of_the_caller_do_not_pass(self, site: Site) -> None:
-        said = raw(
+        response = raw(
             site,
             f"Authorization: Bearer {site.token('notes:read')}",
             "X-Valetkey-Subject: forged",
             "X-Valetkey-Subject: forged",
         )
-        assert said.startswith(b"HTTP/1.1 200 ")
-        assert b"forged" not in said
+        assert response.startswith(b"HTTP/1.1 200 ")
+        assert b"forged" not in response
 
     def test_two_tokens_are_refused(self, site: Site) -> None:
         field = f"Authorization: Bearer {site.token('notes:read')}"
-        said = raw(site, field, field)
-        assert not said.startswith(b"HTTP/1.1 2")
-        assert b"x-valetkey-subject" not in said
+        response = raw(site, field, field)
+        assert not response.startswith(b"HTTP/1.1 2")
+        assert b"x-valetkey-subject" not in response
 
     def test_a_revoked_token_stops_working_within_five_seconds(self, site: Site) -> None:
         token = site.token("notes:read")
@@ -150,7 +150,7 @@ def raw(site: Site, *fields: str) -> bytes:
         context.wrap_socket(raw, server_hostname="127.0.0.1") as sock,
     ):
         sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
-        said = b""
+        response = b""
         while piece := sock.recv(65_536):
-            said += piece
-    return said.lower().replace(b"http/1.1", b"HTTP/1.1", 1)
+            response += piece
+    return response.lower().replace(b"http/1.1", b"HTTP/1.1", 1)

@@ -55,9 +55,9 @@ def checked(program: str, prefix: Path, site: str, instead: Mapping[str, str]) -
 @contextmanager
 def running(command: Sequence[str], port: int, log: Path | None = None) -> Generator[None]:
     """A proxy that answers on `port` while this lasts; in `log`, what it says."""
-    with (log or Path(os.devnull)).open("wb") as said:
+    with (log or Path(os.devnull)).open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         try:
             _await(port, process)

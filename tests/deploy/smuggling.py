@@ -138,7 +138,7 @@ _OTHERS: Mapping[str, bytes] = {
 
 def corpus() -> Mapping[str, bytes]:
     """Every case by its name; `/smuggled` is what a server must not see as a request of its own."""
-    found: dict[str, bytes] = dict(_OTHERS)
+    cases: dict[str, bytes] = dict(_OTHERS)
     for coding in _CODINGS:
         body = b"0\r\n\r\n" + HIDDEN
         length = b"Content-Length: %d\r\n" % len(body)
@@ -146,15 +146,15 @@ def corpus() -> Mapping[str, bytes]:
             ("CL.TE", length + coding + b"\r\n"),
             ("TE.CL first", coding + b"\r\n" + length),
         ):
-            found[f"{name} {coding!r}"] = _TOP + fields + b"\r\n" + body
+            cases[f"{name} {coding!r}"] = _TOP + fields + b"\r\n" + body
         size = b"%x\r\n" % len(_WHOLE)
         short = b"Content-Length: %d\r\n" % len(size)
         body = size + _WHOLE + b"\r\n0\r\n\r\n"
-        found[f"TE.CL {coding!r}"] = _TOP + short + coding + b"\r\n\r\n" + body
-        found[f"TE alone {coding!r}"] = _TOP + coding + b"\r\n\r\n" + body
+        cases[f"TE.CL {coding!r}"] = _TOP + short + coding + b"\r\n\r\n" + body
+        cases[f"TE alone {coding!r}"] = _TOP + coding + b"\r\n\r\n" + body
     for length in _LENGTHS:
-        found[f"CL {length!r}"] = _TOP + length % len(HIDDEN) + b"\r\n\r\n" + HIDDEN
-        found[f"CL.0 {length!r}"] = _TOP + length % len(_WHOLE) + b"\r\n\r\n" + _WHOLE
+        cases[f"CL {length!r}"] = _TOP + length % len(HIDDEN) + b"\r\n\r\n" + HIDDEN
+        cases[f"CL.0 {length!r}"] = _TOP + length % len(_WHOLE) + b"\r\n\r\n" + _WHOLE
     for chunks in _CHUNKS:
-        found[f"chunks {chunks!r}"] = _TOP + _CHUNKED + b"\r\n" + chunks + HIDDEN
-    return found
+        cases[f"chunks {chunks!r}"] = _TOP + _CHUNKED + b"\r\n" + chunks + HIDDEN
+    return cases

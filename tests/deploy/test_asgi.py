@@ -71,8 +71,8 @@ def _uvicorn(application: str, port: int, config: Path) -> Generator[None]:
         yield
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=_PATIENCE)
-        assert "Traceback" not in said, said
+        _, output = process.communicate(timeout=_PATIENCE)
+        assert "Traceback" not in output, output
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +116,10 @@ def test_both_applications_answer_under_uvicorn(urls: tuple[str, str]) -> None:
         f"{api}/v2/client", headers={"Authorization": f"Bearer {token}"}, timeout=CEILING
     )
     assert seen.status_code == 200, seen.text
-    asked = requests.post(
+    introspection = requests.post(
         f"{auth}/oauth/introspect", {"token": token}, auth=("service", SECRET), timeout=CEILING
     )
-    assert asked.json()["active"] is True
+    assert introspection.json()["active"] is True
     assert requests.get(f"{api}/v2/client", timeout=CEILING).status_code == 401
 
 
@@ -154,10 +154,10 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent_under_uvicorn(
     database = next(folder.rglob("authorization.db"))
     with stalled(f"sqlite:///{database}"), ExitStack() as stack:
         waiting: list[socket.socket] = []
-        for each in codes:
+        for authorization_code in codes:
             connection = socket.create_connection((parts.hostname, parts.port), timeout=CEILING)
             waiting.append(stack.enter_context(connection))
-            body = urlencode(form(each)).encode()
+            body = urlencode(form(authorization_code)).encode()
             connection.sendall(
                 f"POST /oauth/token HTTP/1.1\r\nHost: {parts.netloc}\r\n"
                 "Content-Type: application/x-www-form-urlencoded\r\n"
@@ -172,7 +172,7 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent_under_uvicorn(
             connection.close()
         time.sleep(_STALL)
     assert redeem(code()) == 200
-    assert [redeem(each) for each in codes] == [200] * len(codes)
+    assert [redeem(authorization_code) for authorization_code in codes] == [200] * len(codes)
 
 
 def test_wrong_configuration_is_said_once_and_stops_uvicorn(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_names_that_only_look_like_ours_are_kept_away() -> None:
     assert all(f"request_header -X{between}Valetkey*\n" in caddy for between in "-_.")
     envoy = (DEPLOY / "envoy/envoy.yaml").read_text()
     assert "headers_with_underscores_action: REJECT_REQUEST\n" in envoy
-    nginx = "".join(each.read_text() for each in (DEPLOY / "nginx").iterdir())
+    nginx = "".join(file.read_text() for file in (DEPLOY / "nginx").iterdir())
     assert not [
-        each
-        for each in ("underscores_in_headers on", "ignore_invalid_headers off")
-        if each in nginx
+        directive
+        for directive in ("underscores_in_headers on", "ignore_invalid_headers off")
+        if directive in nginx
     ]

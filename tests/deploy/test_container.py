@@ -17,10 +17,10 @@ _GIVEN = {"AUTH_HOST": "auth.example.com", "API_HOST": "api.example.com", "POSTG
 def _environment() -> dict[str, str]:
     """Return what compose.yaml puts into the container's environment."""
     text = (DEPLOY / "container/compose.yaml").read_text()
-    found = dict(re.findall(r'^      (VALETKEY__\w+): "(.*)"$', text, re.MULTILINE))
+    variables = dict(re.findall(r'^      (VALETKEY__\w+): "(.*)"$', text, re.MULTILINE))
     return {
         name: re.sub(r"\$\{(\w+):\?[^}]*\}", lambda used: _GIVEN[used[1]], value)
-        for name, value in found.items()
+        for name, value in variables.items()
     }
 
 

@@ -37,14 +37,14 @@ _QUIET = {
 def _panels() -> Mapping[str, list[str]]:
     board = json.loads(DASHBOARD.read_text())
     return {
-        each["title"]: [target["expr"] for target in each["targets"]] for each in board["panels"]
+        panel["title"]: [target["expr"] for target in panel["targets"]] for panel in board["panels"]
     }
 
 
 def _shows(api: str, expression: str) -> bool:
     query = urlencode({"query": expression.replace("$__rate_interval", _WINDOW)})
-    found = asked(f"{api}/query?{query}")["result"]
-    return any(each["value"][1] != "NaN" for each in found)
+    samples = asked(f"{api}/query?{query}")["result"]
+    return any(sample["value"][1] != "NaN" for sample in samples)
 
 
 def test_every_panel_shows_data_and_every_rule_is_evaluated(
@@ -78,7 +78,7 @@ def test_every_panel_shows_data_and_every_rule_is_evaluated(
 
             def all_shown() -> bool:
                 for title in list(silent - _QUIET):
-                    if all(_shows(api, each) for each in _panels()[title]):
+                    if all(_shows(api, expression) for expression in _panels()[title]):
                         silent.discard(title)
                 return silent <= _QUIET
 
@@ -87,9 +87,9 @@ def test_every_panel_shows_data_and_every_rule_is_evaluated(
             except AssertionError:
                 raise AssertionError(sorted(silent - _QUIET)) from None
         groups = asked(f"{api}/rules")["groups"]
-        rules = {each["name"]: each for group in groups for each in group["rules"]}
+        rules = {rule["name"]: rule for group in groups for rule in group["rules"]}
         assert len(rules) == len(re.findall(r"- alert: ", RULES.read_text()))
-        assert {name for name, each in rules.items() if each["health"] != "ok"} == set()
+        assert {name for name, rule in rules.items() if rule["health"] != "ok"} == set()
         for title in _QUIET:
-            for each in _panels()[title]:
-                _shows(api, each)
+            for expression in _panels()[title]:
+                _shows(api, expression)

@@ -52,40 +52,40 @@ class Site:
     def log(self) -> str:
         return (self.node.here / "log").read_text(errors="replace")
 
-    def logs(self, event: str, said: str) -> None:
+    def logs(self, event: str, text: str) -> None:
         """Wait until a line of this event has this text."""
 
-        def found() -> bool:
-            lines = [each for each in self.log.splitlines() if f'"{event}"' in each]
-            return any(said in each for each in lines)
+        def is_logged() -> bool:
+            lines = [line for line in self.log.splitlines() if f'"{event}"' in line]
+            return any(text in line for line in lines)
 
-        wait_until(found, f"not logged: {event}, {said}")
+        wait_until(is_logged, f"not logged: {event}, {text}")
 
     def alerts(self, name: str) -> None:
         """Wait until this alert fires."""
 
         def fires() -> bool:
-            found = asked(f"{self.api}/alerts")["alerts"]
-            return any(each["labels"]["alertname"] == name for each in found)
+            firing = asked(f"{self.api}/alerts")["alerts"]
+            return any(alert["labels"]["alertname"] == name for alert in firing)
 
         wait_until(fires, f"no alert: {name}", every=_OFTEN)
 
     def restarts(self) -> int:
         """Return how many starts of the worker Prometheus has seen, but for the first."""
         series = "changes(valetkey_process_start_time_seconds[15m])"
-        found = asked(f"{self.api}/query?query={series}")["result"]
-        return max((int(each["value"][1]) for each in found), default=0)
+        samples = asked(f"{self.api}/query?query={series}")["result"]
+        return max((int(sample["value"][1]) for sample in samples), default=0)
 
     def doctor_says(self, *texts: str) -> None:
         """Run `valetkey doctor` until it has these findings or pieces of advice."""
 
-        def found() -> bool:
+        def says_all() -> bool:
             ran = valetkey("doctor", "--json", here=self.node.here)
-            bad = [each for each in ran.json["findings"] if each["level"] != "ok"]
-            told = [f"{each['found']} {each['next']}" for each in bad]
-            return all(any(text in each for each in told) for text in texts)
+            bad = [finding for finding in ran.json["findings"] if finding["level"] != "ok"]
+            sentences = [f"{finding['found']} {finding['next']}" for finding in bad]
+            return all(any(text in sentence for sentence in sentences) for text in texts)
 
-        wait_until(found, f"doctor does not say: {texts}", every=_OFTEN)
+        wait_until(says_all, f"doctor does not say: {texts}", every=_OFTEN)
 
 
 @contextmanager

@@ -68,10 +68,10 @@ def _helm(programs: Path, *arguments: str | Path) -> subprocess.CompletedProcess
 
 
 def _rendered(programs: Path, files: Path, *more: str) -> list[Object]:
-    given = [word for name in VALUES for word in ("--values", files / name)]
-    done = _helm(programs, "template", "valetkey", CHART, *given, *more)
+    options = [word for name in VALUES for word in ("--values", files / name)]
+    done = _helm(programs, "template", "valetkey", CHART, *options, *more)
     assert done.returncode == 0, done.stderr
-    return [msgspec.yaml.decode(each) for each in done.stdout.split("\n---\n")]
+    return [msgspec.yaml.decode(manifest) for manifest in done.stdout.split("\n---\n")]
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +81,12 @@ def manifests(programs: Path, files: Path) -> list[Object]:
 
 
 def _of(manifests: list[Object], kind: str) -> list[Object]:
-    return [each for each in manifests if each["kind"] == kind]
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
 
 
 def _containers(manifests: list[Object]) -> Iterator[tuple[Object, Object]]:
-    for each in (*_of(manifests, "Deployment"), *_of(manifests, "Job")):
-        pod = each["spec"]["template"]["spec"]
+    for workload in (*_of(manifests, "Deployment"), *_of(manifests, "Job")):
+        pod = workload["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         yield pod, container
 
@@ -102,19 +102,21 @@ def test_manifests_match_schemas_of_kubernetes(
     version: str, manifests: list[Object], tmp_path: Path
 ) -> None:
     # The ServiceMonitor is the Prometheus Operator's: see below.
-    known = [each for each in manifests if each["kind"] != "ServiceMonitor"]
-    assert len({each["kind"] for each in known}) == 7
-    assert _faults(known, version, tmp_path) == ""
-    misspelt = msgspec.json.decode(msgspec.json.encode(_of(known, "Deployment")[0]))
+    standard_manifests = [
+        manifest for manifest in manifests if manifest["kind"] != "ServiceMonitor"
+    ]
+    assert len({manifest["kind"] for manifest in standard_manifests}) == 7
+    assert _faults(standard_manifests, version, tmp_path) == ""
+    misspelt = msgspec.json.decode(msgspec.json.encode(_of(standard_manifests, "Deployment")[0]))
     misspelt["spec"]["template"]["spec"]["containers"][0]["livenessProbes"] = {}
     assert "livenessProbes" in _faults([misspelt], version, tmp_path)
 
 
 def _faults(manifests: list[Object], version: str, folder: Path) -> str:
     files: list[Path] = []
-    for number, each in enumerate(manifests):
+    for number, manifest in enumerate(manifests):
         files.append(folder / f"{number}.yaml")
-        files[-1].write_bytes(msgspec.yaml.encode(each))
+        files[-1].write_bytes(msgspec.yaml.encode(manifest))
     command = [str(PROGRAM.with_name("kubernetes-validate")), "--strict", "--quiet", "-k", version]
     done = subprocess.run(
         [*command, *map(str, files)],
@@ -138,34 +140,40 @@ def test_service_monitor_matches_schema_of_the_prometheus_operator(
     wrong = ({"endpoints": [{**endpoint, "period": "30s"}]}, {"jobLabels": "app"})
     assert not any(jsonschema_rs.is_valid(schema, {**monitor, "spec": spec | it}) for it in wrong)
     # It finds the Services of the metrics by their labels; the job is that of the alerts.
-    wanted = spec["selector"]["matchLabels"].items()
+    labels = spec["selector"]["matchLabels"].items()
     (by,) = spec["selector"]["matchExpressions"]
-    services = [each for each in _of(manifests, "Service") if wanted <= _labels(each).items()]
-    found = [each for each in services if _labels(each).get(by["key"]) in by["values"]]
-    assert len(found) == 2
-    for each in found:
-        assert [port["name"] for port in each["spec"]["ports"]] == [endpoint["port"]]
-        assert _labels(each)[spec["jobLabel"]] == "valetkey"
+    services = [
+        service for service in _of(manifests, "Service") if labels <= _labels(service).items()
+    ]
+    metric_services = [
+        service for service in services if _labels(service).get(by["key"]) in by["values"]
+    ]
+    assert len(metric_services) == 2
+    for service in metric_services:
+        assert [port["name"] for port in service["spec"]["ports"]] == [endpoint["port"]]
+        assert _labels(service)[spec["jobLabel"]] == "valetkey"
 
 
 def _labels(manifest: Object) -> Mapping[str, str]:
-    found: Mapping[str, str] = manifest["metadata"]["labels"]
-    return found
+    labels: Mapping[str, str] = manifest["metadata"]["labels"]
+    return labels
 
 
 def test_names_and_selectors_agree(manifests: list[Object]) -> None:
-    names = [(each["kind"], each["metadata"]["name"]) for each in manifests]
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
     assert len(set(names)) == len(names)
-    pods = [each["spec"]["template"] for each in _of(manifests, "Deployment")]
-    for each in _of(manifests, "Service"):
+    pods = [deployment["spec"]["template"] for deployment in _of(manifests, "Deployment")]
+    for service in _of(manifests, "Service"):
         (pod,) = [
-            p for p in pods if each["spec"]["selector"].items() <= p["metadata"]["labels"].items()
+            p
+            for p in pods
+            if service["spec"]["selector"].items() <= p["metadata"]["labels"].items()
         ]
         ports = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
-        assert {port["targetPort"] for port in each["spec"]["ports"]} <= ports
-    for each in _of(manifests, "PodDisruptionBudget"):
-        wanted = each["spec"]["selector"]["matchLabels"].items()
-        assert len([p for p in pods if wanted <= p["metadata"]["labels"].items()]) == 1
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+    for budget in _of(manifests, "PodDisruptionBudget"):
+        labels = budget["spec"]["selector"]["matchLabels"].items()
+        assert len([p for p in pods if labels <= p["metadata"]["labels"].items()]) == 1
     (ingress,) = _of(manifests, "Ingress")
     backends = {
         rule["host"]: rule["http"]["paths"][0]["backend"]["service"]["name"]
@@ -188,7 +196,9 @@ def test_pods_are_restricted_and_have_time_to_drain(manifests: list[Object]) -> 
             "capabilities": {"drop": ["ALL"]},
         }
         drain = next(
-            each for each in container["env"] if each["name"] == "VALETKEY__SERVING__DRAIN"
+            variable
+            for variable in container["env"]
+            if variable["name"] == "VALETKEY__SERVING__DRAIN"
         )
         if "readinessProbe" in container:
             assert pod["terminationGracePeriodSeconds"] == int(drain["value"]) + 20
@@ -197,9 +207,9 @@ def test_pods_are_restricted_and_have_time_to_drain(manifests: list[Object]) -> 
 def test_no_server_gets_the_other_ones_secrets(manifests: list[Object]) -> None:
     secrets = {
         container["name"]: {
-            (found["name"], found["key"])
-            for each in container["env"]
-            if (found := each.get("valueFrom", {}).get("secretKeyRef"))
+            (reference["name"], reference["key"])
+            for variable in container["env"]
+            if (reference := variable.get("valueFrom", {}).get("secretKeyRef"))
         }
         for _, container in _containers(manifests)
     }
@@ -209,9 +219,15 @@ def test_no_server_gets_the_other_ones_secrets(manifests: list[Object]) -> None:
 
 
 def test_resource_server_can_be_left_out(programs: Path, files: Path) -> None:
-    found = _rendered(programs, files, "--set", "resource.enabled=false,resource.url=")
-    assert not [each for each in found if each["metadata"]["name"].endswith("-resource")]
-    assert "valetkey-resource" not in json.dumps(found).replace('"resource-metrics"', "")
+    rendered_manifests = _rendered(programs, files, "--set", "resource.enabled=false,resource.url=")
+    assert not [
+        manifest
+        for manifest in rendered_manifests
+        if manifest["metadata"]["name"].endswith("-resource")
+    ]
+    assert "valetkey-resource" not in json.dumps(rendered_manifests).replace(
+        '"resource-metrics"', ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,8 +240,8 @@ def test_resource_server_can_be_left_out(programs: Path, files: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused(programs: Path, files: Path, wrong: str, says: str) -> None:
-    given = ("--values", files / "values.yaml", "--set", wrong)
-    done = _helm(programs, "template", "valetkey", CHART, *given)
+    options = ("--values", files / "values.yaml", "--set", wrong)
+    done = _helm(programs, "template", "valetkey", CHART, *options)
     assert done.returncode == 1
     assert says in done.stderr
 
@@ -257,7 +273,9 @@ def test_pods_of_the_guide_run(programs: Path, manifests: list[Object], tmp_path
     with postgres.database() as authorization, postgres.database() as resource:
         secrets["valetkey-authorization"]["database"] = authorization
         secrets["valetkey-resource"]["database"] = resource
-        by_name = {each["name"]: each for _, each in _containers(manifests)}
+        by_name = {
+            pod_container["name"]: pod_container for _, pod_container in _containers(manifests)
+        }
         migration = by_name.pop("migration")
         command = [PROGRAM, *migration["args"]]
         done = subprocess.run(
@@ -272,7 +290,7 @@ def test_pods_of_the_guide_run(programs: Path, manifests: list[Object], tmp_path
         for name in ("authorization", "resource"):
             container = by_name[name]
             ports = {
-                each["name"]: (each["containerPort"], free_port()) for each in container["ports"]
+                port["name"]: (port["containerPort"], free_port()) for port in container["ports"]
             }
             environment = _environment(container, secrets, tmp_path / name)
             for was, ours in ports.values():
@@ -307,16 +325,16 @@ def _secrets(programs: Path, folder: Path) -> dict[str, dict[str, str]]:
     terminal = Terminal(folder, {"kubectl create secret": dry})
     first, *rest = (b.code for b in BLOCKS if b.language == "sh" and "create secret" in b.code)
     function = first.partition("\n")[0]
-    said = terminal.run(first) + "".join(terminal.run(f"{function}\n{code}") for code in rest)
-    found: dict[str, dict[str, str]] = {}
+    output = terminal.run(first) + "".join(terminal.run(f"{function}\n{code}") for code in rest)
+    secrets: dict[str, dict[str, str]] = {}
     decoder = json.JSONDecoder()
-    while said := said.strip():
-        secret, end = decoder.raw_decode(said)
-        found[secret["metadata"]["name"]] = {
+    while output := output.strip():
+        secret, end = decoder.raw_decode(output)
+        secrets[secret["metadata"]["name"]] = {
             key: b64decode(value).decode() for key, value in secret["data"].items()
         }
-        said = said[end:]
-    return found
+        output = output[end:]
+    return secrets
 
 
 def _environment(
@@ -325,15 +343,15 @@ def _environment(
     """The variables of a container, with folders of this test instead of its mounts."""
     for folder in (state, state.parent / "tmp"):
         folder.mkdir(exist_ok=True, mode=0o700)
-    found = clean_environment()
-    for each in container.get("envFrom", ()):
-        found.update(secrets[each["secretRef"]["name"]])
-    for each in container["env"]:
-        secret = each.get("valueFrom", {}).get("secretKeyRef")
-        value = secrets[secret["name"]][secret["key"]] if secret else each["value"]
-        found[each["name"]] = value.replace("/var/lib/valetkey", str(state))
+    variables = clean_environment()
+    for source in container.get("envFrom", ()):
+        variables.update(secrets[source["secretRef"]["name"]])
+    for variable in container["env"]:
+        secret = variable.get("valueFrom", {}).get("secretKeyRef")
+        value = secrets[secret["name"]][secret["key"]] if secret else variable["value"]
+        variables[variable["name"]] = value.replace("/var/lib/valetkey", str(state))
     # Only ES256, because other keys take long to make.
-    return found | {"TMPDIR": "/tmp", "VALETKEY__TOKENS__SIGNING_ALGORITHMS": "ES256"}
+    return variables | {"TMPDIR": "/tmp", "VALETKEY__TOKENS__SIGNING_ALGORITHMS": "ES256"}
 
 
 @contextmanager
@@ -344,9 +362,9 @@ def _running(arguments: list[str], environment: Mapping[str, str]) -> Generator[
             [PROGRAM, *arguments], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
         )
     assert process.stdout is not None
-    with process, process.stdout as said:
+    with process, process.stdout as output:
         try:
-            assert said.readline().startswith("ready "), log.read_text()
+            assert output.readline().startswith("ready "), log.read_text()
             yield log
         finally:
             process.send_signal(signal.SIGINT)  # without a drain

@@ -22,13 +22,13 @@ LABELS = {"server", "worker", "instance", "le"}
 
 def _series() -> dict[str, set[str]]:
     """Every series there can be, with its labels."""
-    found: dict[str, set[str]] = {}
+    series: dict[str, set[str]] = {}
     for metric in CATALOGUE.values():
         ends = {"counter": ("_total",), "gauge": ("",)}.get(metric.kind)
         for end in ends or ("_bucket", "_count", "_sum"):
-            found[f"{PREFIX}{metric.name}{end}"] = {*metric.labels, *LABELS}
+            series[f"{PREFIX}{metric.name}{end}"] = {*metric.labels, *LABELS}
         assert (metric.kind == "histogram") is isinstance(metric, Histogram)
-    return found
+    return series
 
 
 def _expressions() -> list[str]:
@@ -41,14 +41,14 @@ def _expressions() -> list[str]:
 
 
 def test_every_metric_and_label_that_is_asked_for_exists() -> None:
-    known = _series()
+    series = _series()
     for expression in _expressions():
         names = set(re.findall(rf"\b{PREFIX}\w+", expression))
-        assert names <= known.keys(), expression
+        assert names <= series.keys(), expression
         labels = set(re.findall(r"[{,] *(\w+)(?:=|!=|=~)\"", expression))
         for listed in re.findall(r"\bby \(([^)]*)\)", expression):
             labels |= {label.strip() for label in listed.split(",")}
-        allowed = {"job"}.union(*(known[name] for name in names))
+        allowed = {"job"}.union(*(series[name] for name in names))
         assert labels <= allowed, expression
 
 
@@ -60,21 +60,25 @@ def test_pages_name_metrics_that_exist() -> None:
 
 def _logged() -> set[str]:
     """The events that are logged as a warning or an error somewhere."""
-    found: set[str] = set()
+    events: set[str] = set()
     for file in (ROOT / "src/valetkey").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
                 level = ast.unparse(node.func).removeprefix("log.")
-                values = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
+                values = [
+                    str(argument.value)
+                    for argument in node.args
+                    if isinstance(argument, ast.Constant)
+                ]
                 if level in {"warning", "error"} or (level == "throttled" and "info" not in values):
-                    found |= {each for each in values if re.fullmatch(_EVENT, each)}
-    return found
+                    events |= {value for value in values if re.fullmatch(_EVENT, value)}
+    return events
 
 
 def test_guide_lists_every_event_that_is_a_warning_or_an_error() -> None:
     logged = _logged()
     assert len(logged) > 20
-    assert sorted(each for each in logged if f"`{each}`" not in LOG.read_text()) == []
+    assert sorted(event for event in logged if f"`{event}`" not in LOG.read_text()) == []
 
 
 def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
@@ -87,7 +91,7 @@ def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
         assert f"}}}}{page.removeprefix('docs/').removesuffix('.md')}.html{{{{" in rules
         assert CASES.read_text().count(f"alertname: {alert}\n") >= 2
     described = json.loads(DASHBOARD.read_text())["panels"]
-    shown = {name for each in described for name in _ALERT.findall(each.get("description", ""))}
+    shown = {name for panel in described for name in _ALERT.findall(panel.get("description", ""))}
     assert shown <= {alert for alert, _ in named}
     assert len(shown) > 10
 

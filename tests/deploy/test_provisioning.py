@@ -16,7 +16,7 @@ def test_declared_objects_are_created_changed_and_deleted(tmp_path: Path) -> Non
     begin(tmp_path)
     make_ada(tmp_path)
     assert valetkey("user", "role", "ada", "owner", here=tmp_path).code == 0
-    permissions = [f"--permission={each}" for each in ("read", "people", "clients")]
+    permissions = [f"--permission={permission}" for permission in ("read", "people", "clients")]
     create = ("admin-token", "create", "--for", "ada", "--name", "Provisioning", *permissions)
     token = str(valetkey(*create, "--json", here=tmp_path).json["token"])
     file = tmp_path / "desired.json"

@@ -48,8 +48,8 @@ class TestCaddy(Guarded):
     @pytest.fixture(scope="class")
     @classmethod
     def site(cls, caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-        with _behind(caddy, tmp_path_factory.mktemp("caddy"), proxies.caddy) as found:
-            yield found
+        with _behind(caddy, tmp_path_factory.mktemp("caddy"), proxies.caddy) as proxied_site:
+            yield proxied_site
 
 
 class TestTraefik(Guarded):
@@ -58,8 +58,8 @@ class TestTraefik(Guarded):
     @pytest.fixture(scope="class")
     @classmethod
     def site(cls, traefik: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-        with _behind(traefik, tmp_path_factory.mktemp("traefik"), proxies.traefik) as found:
-            yield found
+        with _behind(traefik, tmp_path_factory.mktemp("traefik"), proxies.traefik) as proxied_site:
+            yield proxied_site
 
 
 class TestEnvoy(Guarded):
@@ -70,5 +70,5 @@ class TestEnvoy(Guarded):
     @pytest.fixture(scope="class")
     @classmethod
     def site(cls, envoy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-        with _behind(envoy, tmp_path_factory.mktemp("envoy"), proxies.envoy) as found:
-            yield found
+        with _behind(envoy, tmp_path_factory.mktemp("envoy"), proxies.envoy) as proxied_site:
+            yield proxied_site

@@ -45,8 +45,8 @@ class _Application:
 def _nginx(program: str, folder: Path, port: int, behind: int) -> Sequence[str]:
     file = folder / "nginx.conf"
     temporary = "\n".join(
-        f"{each}_temp_path {folder}/{each};"
-        for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        f"{name}_temp_path {folder}/{name};"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     file.write_text(f"""
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log crit;

@@ -19,9 +19,9 @@ _MOST_EXPOSED = 2.0
 @pytest.fixture(scope="module")
 def systemd_analyze() -> str:
     """The program; without it, no test passes for lack of it."""
-    found = shutil.which("systemd-analyze")
-    assert found is not None, "systemd-analyze is missing"
-    return found
+    path = shutil.which("systemd-analyze")
+    assert path is not None, "systemd-analyze is missing"
+    return path
 
 
 def _unit(folder: Path, more: str = "") -> Path:
@@ -36,29 +36,29 @@ def _unit(folder: Path, more: str = "") -> Path:
 def test_the_units_have_nothing_that_systemd_does_not_know(
     systemd_analyze: str, tmp_path: Path
 ) -> None:
-    told = [text(page) for page in pages()]
+    texts = [text(page) for page in pages()]
     # What a sentence tells to set in the unit.
-    more = re.findall(r"`([A-Z][A-Za-z]+=[^`…]+)` in the systemd unit", "\n".join(told))
+    more = re.findall(r"`([A-Z][A-Za-z]+=[^`…]+)` in the systemd unit", "\n".join(texts))
     assert more
     socket = Path(shutil.copy(DEPLOY / "systemd/valetkey.socket", tmp_path))
     service = _unit(tmp_path, "".join(f"{line}\n" for line in more))
     command = [systemd_analyze, "verify", str(service), str(socket)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert "valetkey." not in said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert "valetkey." not in output
 
 
 def test_commands_for_systemd_name_units_and_verbs_that_there_are() -> None:
     """They are not run: that takes a running systemd."""
-    known = subprocess.run(["systemctl", "--help"], capture_output=True, text=True, check=True)
-    verbs = set(re.findall(r"^  ([a-z-]+) ", known.stdout, re.MULTILINE))
-    options = set(re.findall(r"--[a-z-]+", known.stdout))
+    usage = subprocess.run(["systemctl", "--help"], capture_output=True, text=True, check=True)
+    verbs = set(re.findall(r"^  ([a-z-]+) ", usage.stdout, re.MULTILINE))
+    options = set(re.findall(r"--[a-z-]+", usage.stdout))
     units = {file.name for file in (DEPLOY / "systemd").iterdir()}
     commands = [
-        found.split()
+        arguments.split()
         for page in pages()
-        for found in re.findall(r"systemctl ((?:--?|\b)[a-z][^`|;\n]*)", text(page))
+        for arguments in re.findall(r"systemctl ((?:--?|\b)[a-z][^`|;\n]*)", text(page))
     ]
     assert len(commands) > 3
     for command in commands:

@@ -43,21 +43,21 @@ def text(page: str) -> str:
 
 def blocks(page: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
-    for found in _FENCE.finditer(text(page)):
-        yield Block(page, found["language"], found["code"])
+    for match in _FENCE.finditer(text(page)):
+        yield Block(page, match["language"], match["code"])
 
 
 def links(page: str) -> Iterator[str]:
     """The targets of a page's links and the paths of its images, code left out."""
     prose = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text(page)))
-    for found in _LINK.finditer(prose):
-        yield found["target"] or found["image"]
+    for match in _LINK.finditer(prose):
+        yield match["target"] or match["image"]
 
 
 @cache
 def anchors(page: str) -> frozenset[str]:
     """The fragments that a page's headings answer to."""
-    headings = (found["text"] for found in _HEADING.finditer(_FENCE.sub("", text(page))))
+    headings = (match["text"] for match in _HEADING.finditer(_FENCE.sub("", text(page))))
     return frozenset(
         re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
     )

@@ -288,8 +288,8 @@ print(json.dumps(seen))
 
 def _kinds() -> Iterator[tuple[str, list[Block]]]:
     for page in ("CONTRIBUTING.md", "CONTRIBUTING-PAGES.md", "CONTRIBUTING-FEATURES.md"):
-        for found in _KIND.finditer(text(page)):
-            yield found["kind"], [Block(page, *fence) for fence in _FENCE.findall(found["body"])]
+        for match in _KIND.finditer(text(page)):
+            yield match["kind"], [Block(page, *fence) for fence in _FENCE.findall(match["body"])]
 
 
 def _apply(block: Block, root: Path) -> None:
@@ -345,8 +345,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seen(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What a server of the changed tree answers."""
     printed = _python(tree, "-c", _LOOK, str(tmp_path_factory.mktemp("servers")))
-    told: dict[str, object] = json.loads(printed.splitlines()[-1])
-    return told
+    answers: dict[str, object] = json.loads(printed.splitlines()[-1])
+    return answers
 
 
 def test_blocks_have_the_style_of_the_tree(tree: Path) -> None:
@@ -419,7 +419,7 @@ def test_feature_is_gone_with_its_package_and_its_line(tree: Path, tmp_path: Pat
     named = re.compile(r"\bannouncement", re.IGNORECASE)
     assert [str(file) for file in files if named.search(file.read_text())] == []
     shown = shown_without("", tmp_path, root=root)
-    assert [place for place, page in shown.items() if named.search(page)] == []
+    assert [name for name, page in shown.items() if named.search(page)] == []
 
 
 def test_new_command_runs(seen: dict[str, object]) -> None:
@@ -486,6 +486,6 @@ def test_each_thing_is_one_file_and_one_line_in_a_registry() -> None:
         touched = {block.title.removesuffix(".html").removesuffix(".py") for block in blocks}
         if kind == "feature":
             # A package and a line.
-            touched = {re.sub(r"(/announcements)/.*", r"\1", each) for each in touched}
+            touched = {re.sub(r"(/announcements)/.*", r"\1", path) for path in touched}
         assert touched, kind
         assert len(touched) <= 2, (kind, touched)

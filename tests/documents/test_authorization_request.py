@@ -24,21 +24,22 @@ def _codes(cell: str) -> set[str]:
 
 
 def test_every_response_type_is_there_with_its_modes_and_grant_types() -> None:
-    said = {
+    response_types = {
         row[0].strip("`"): (_codes(row[2]), _codes(row[3]), _codes(row[4]))
         for row in _rows("Response types")
     }
-    assert said == {
-        each.value: (
-            {grant_type.value for grant_type in each.needs},
-            {default_mode(each).value},
-            {mode.value for mode in ResponseMode if mode.fits(each)} - {default_mode(each).value},
+    assert response_types == {
+        response_type.value: (
+            {grant_type.value for grant_type in response_type.needs},
+            {default_mode(response_type).value},
+            {mode.value for mode in ResponseMode if mode.fits(response_type)}
+            - {default_mode(response_type).value},
         )
-        for each in ResponseType
+        for response_type in ResponseType
     }
 
 
 def test_every_parameter_that_changes_the_answer_is_there() -> None:
-    said = set().union(*(_codes(row[0]) for row in _rows("Parameters")))
+    parameters = set().union(*(_codes(row[0]) for row in _rows("Parameters")))
     only_accepted = {"acr_values", "claims_locales", "display"}
-    assert said - only_accepted - {"request", "request_uri"} == set(PARAMETERS)
+    assert parameters - only_accepted - {"request", "request_uri"} == set(PARAMETERS)

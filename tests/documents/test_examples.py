@@ -30,8 +30,8 @@ def typed(program: str) -> Iterator[tuple[str, str]]:
                     yield block.page, line
     for page in pages():
         prose = re.sub(r"^```.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
-        for found in re.finditer(rf"`({program}(?: [^`]+)?)`", prose):
-            yield page, found[1]
+        for match in re.finditer(rf"`({program}(?: [^`]+)?)`", prose):
+            yield page, match[1]
 
 
 @pytest.mark.parametrize("block", titled("valetkey.toml"), ids=lambda block: block.page)
@@ -50,9 +50,9 @@ def test_every_command_on_a_page_exists(
 
 
 def test_every_word_of_make_on_a_page_is_in_the_makefile() -> None:
-    known = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     unknown = [
-        f"{page}: {line}" for page, line in typed("make") if shlex.split(line)[1] not in known
+        f"{page}: {line}" for page, line in typed("make") if shlex.split(line)[1] not in targets
     ]
     assert not unknown
 

@@ -75,11 +75,11 @@ def tell_the_story(terminal: Terminal) -> None:
     assert refused["error_uri"]
     reference = re.search(r"VK-[0-9A-Z-]{14}", json.dumps(refused))
     assert reference
-    told = patient(
+    explanation = patient(
         terminal, f"valetkey explain {reference[0]} --config valetkey.toml || true", "VK-"
     )
-    assert "expected" in told
-    assert "printer" in told
+    assert "expected" in explanation
+    assert "printer" in explanation
     (closed,) = [b for b in blocks(PAGE) if b.code.startswith("curl") and b.code.count("/v2/") == 1]
     assert patient(terminal, closed.code, "Invalid Token Error")
 
@@ -87,9 +87,9 @@ def tell_the_story(terminal: Terminal) -> None:
 def patient(terminal: Terminal, code: str, waits_for: str) -> str:
     """What the code prints once it prints this, which takes five seconds at most."""
     until = time.monotonic() + CEILING
-    while waits_for not in (said := terminal.run(code)):
-        assert time.monotonic() < until, said
-    return said
+    while waits_for not in (output := terminal.run(code)):
+        assert time.monotonic() < until, output
+    return output
 
 
 def be_ada(terminal: Terminal) -> str:

@@ -23,12 +23,12 @@ def test_guide_begins_with_a_sentence() -> None:
 
 def test_guides_can_be_followed_in_a_hurry() -> None:
     long = {page: words(text(page)) for page in _guides() if page.startswith("docs/how-to/")}
-    assert not {page: found for page, found in long.items() if found > _LONGEST}
+    assert not {page: count for page, count in long.items() if count > _LONGEST}
     assert total("tutorials", "how-to", "reference") <= _LONGEST_IN_ALL
 
 
 def test_guides_show_pages_with_a_description() -> None:
     shown = {page: _PICTURE.findall(text(page)) for page in _guides()}
-    pictures = [(page, alt) for page, found in shown.items() for alt, _ in found]
+    pictures = [(page, alt) for page, images in shown.items() for alt, _ in images]
     assert len({page for page, _ in pictures}) >= 12
     assert not [(page, alt) for page, alt in pictures if len(alt.split()) < 4]

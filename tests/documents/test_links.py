@@ -80,16 +80,16 @@ def test_the_map_of_the_architecture_is_the_tree() -> None:
             continue
         names = re.match(r"(?:[a-z_]+/ +)+", rest)
         assert names is not None, line
-        found = names[0].replace("/", "").split()
-        drawn.setdefault(parent if len(branch) > 1 else "", set()).update(found)
-        parent = parent if len(branch) > 1 else found[0]
+        packages = names[0].replace("/", "").split()
+        drawn.setdefault(parent if len(branch) > 1 else "", set()).update(packages)
+        parent = parent if len(branch) > 1 else packages[0]
     for folder, names_drawn in drawn.items():
         below = (ROOT / "src/valetkey" / folder).iterdir()
-        assert names_drawn == {each.name for each in below if (each / "__init__.py").is_file()}
+        assert names_drawn == {path.name for path in below if (path / "__init__.py").is_file()}
 
 
 def test_every_registry_of_the_architecture_exists() -> None:
     registries = re.findall(r"\| `([A-Za-z_]+)` \|$", text("ARCHITECTURE.md"), re.MULTILINE)
-    source = "\n".join(each.text for each in sources())
+    source = "\n".join(module.text for module in sources())
     assert registries
     assert set(registries) <= set(re.findall(r"^(?:def )?([A-Za-z_]+)\b", source, re.MULTILINE))

@@ -69,15 +69,15 @@ def write_files(folder: Path, issuer: str) -> None:
 def command_for(file: str) -> list[str]:
     """The command that the tutorial runs this file with."""
     name = file.removesuffix(".py")
-    found = [
+    lines = [
         line
         for block in blocks(PAGE)
         if block.language == "sh"
         for line in block.code.splitlines()
         if name in line
     ]
-    assert len(found) == 1
-    return found[0].split(" ")
+    assert len(lines) == 1
+    return lines[0].split(" ")
 
 
 @contextmanager
@@ -213,8 +213,8 @@ def test_the_declared_api_takes_tokens_for_it(tmp_path: Path) -> None:
         assert processes[0].stdout.readline().startswith("ready ")
         processes.append(terminal.start(block_with("uvicorn").code.strip()))
         assert ask(terminal.adapted(AUDIENCE))[0] == 401
-        said = terminal.run(block_with("resource=").code)
-        assert '{"hello":null,"by":"visitor"}' in said
+        output = terminal.run(block_with("resource=").code)
+        assert '{"hello":null,"by":"visitor"}' in output
         (refused,) = (b for b in blocks(PAGE) if b.code.count("8401/v2/notes"))
         assert "HTTP/1.1 401" in terminal.run(refused.code)
         listed, issue = block_with("issue-secret").code.splitlines()

@@ -58,7 +58,7 @@ def test_every_setting_has_its_reason() -> None:
 
 
 def test_every_block_says_what_language_it_is_in() -> None:
-    known = {
+    languages = {
         "",
         "sh",
         "toml",
@@ -82,5 +82,5 @@ def test_every_block_says_what_language_it_is_in() -> None:
         f"{page}: {block.language}"
         for page in pages()
         for block in blocks(page)
-        if block.language not in known
+        if block.language not in languages
     ]

@@ -40,5 +40,5 @@ def test_examples_of_docstrings_return_what_they_show() -> None:
         doctest.testmod(sys.modules[name], optionflags=doctest.ELLIPSIS)
         for name in (*names, trusted.__module__)
     ]
-    assert sum(each.attempted for each in ran) > 20
-    assert not sum(each.failed for each in ran)
+    assert sum(result.attempted for result in ran) > 20
+    assert not sum(result.failed for result in ran)

@@ -40,10 +40,14 @@ def test_site_is_complete_and_loads_nothing_from_elsewhere(archive: Path) -> Non
     files = dict(read(archive))
     for name, text in _texts(files):
         assert "<script>" not in text
-        assert not [each for each in _LOADED.findall(text) if "://" in each]
-        local = (each.partition("#")[0] for each in _REFERENCE.findall(text) if ":" not in each)
-        named = {normpath(join(dirname(name), each)) for each in local if each}
-        assert not [each for each in named - files.keys() if each != "."], name
+        assert not [address for address in _LOADED.findall(text) if "://" in address]
+        local = (
+            reference.partition("#")[0]
+            for reference in _REFERENCE.findall(text)
+            if ":" not in reference
+        )
+        named = {normpath(join(dirname(name), path)) for path in local if path}
+        assert not [path for path in named - files.keys() if path != "."], name
     tabs = re.findall(r"md-tabs__link", gzip.decompress(files["index.html"].gzip).decode())
     assert len(tabs) == len(site.SECTIONS) <= 7
     index = gzip.decompress(files["llms.txt"].gzip).decode()
@@ -90,11 +94,11 @@ def test_server_shows_its_copy_and_nothing_else(
         for page in ("", "reference/settings.html", "llms.txt", script[0]):
             whole = await browser.get(f"/docs/{page}")
             tag = {"if-none-match": whole.header("etag")}
-            known = await browser.send("GET", f"/docs/{page}", headers=tag)
-            assert (known.status, known.body) == (304, "")
+            answer = await browser.send("GET", f"/docs/{page}", headers=tag)
+            assert (answer.status, answer.body) == (304, "")
             of_body = ("content-encoding", "content-length", "content-type")
             left = [pair for pair in whole.headers if pair[0] not in of_body]
-            assert known.headers == left, page
+            assert answer.headers == left, page
         for name in ("../pyproject.toml", "..%2f..%2fpages.py", "/etc/passwd", "%00", "reference"):
             assert (await browser.get(f"/docs/{name}")).status == 404, name
 
@@ -146,16 +150,16 @@ def test_second_visit_looks_like_the_first(
         refused: list[str] = []
         page.on("console", lambda message: refused.append(message.text))
 
-        def look(place: str) -> object:
-            page.goto(f"{servers.auth_url}/docs/{place}")
+        def look(path: str) -> object:
+            page.goto(f"{servers.auth_url}/docs/{path}")
             page.locator("h1").first.wait_for()
             return page.evaluate(
                 "[getComputedStyle(document.body).fontFamily, document.styleSheets.length]"
             )
 
-        for place in KINDS:
-            first = look(place)
-            assert look(place) == first, place
+        for path in KINDS:
+            first = look(path)
+            assert look(path) == first, path
         page.close()
     assert refused == []
 
@@ -205,15 +209,15 @@ def test_search_finds_guides_first(
             results.first.wait_for(state="detached")
             field.fill(question)
             results.first.wait_for()
-            links = [each.get_attribute("href") or "" for each in results.all()[:3]]
+            links = [result.get_attribute("href") or "" for result in results.all()[:3]]
             return [urlsplit(link).path.removeprefix("/docs/") for link in links]
 
-        found = {question: first(question) for question in GUIDES}
+        answers = {question: first(question) for question in GUIDES}
         page.close()
     assert not {
-        question: found[question]
+        question: answers[question]
         for question, guide in GUIDES.items()
-        if f"how-to/{guide}.html" not in found[question]
+        if f"how-to/{guide}.html" not in answers[question]
     }
     notebook = ("decisions/", "project/", "explanation/what-was-tried")
-    assert not [links for links in found.values() if links[0].startswith(notebook)]
+    assert not [links for links in answers.values() if links[0].startswith(notebook)]

@@ -33,7 +33,7 @@ _WORD = re.compile(r"[a-z_]+|[A-Z][a-z]+(?:-[A-Z][a-z]+)*|/[a-z/]+|valetkey [a-z
 
 def _quoted() -> list[str]:
     text = PAGE.read_text()
-    return [each.replace("\n", " ") for each in re.findall(r"`([^`]+)`", text)]
+    return [quotation.replace("\n", " ") for quotation in re.findall(r"`([^`]+)`", text)]
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
@@ -53,41 +53,45 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def _sources() -> tuple[tuple[str, ...], ...]:
-    found: set[tuple[str, ...]] = set()
+    texts: set[tuple[str, ...]] = set()
     for file in (ROOT / "src/valetkey").rglob("*.py"):
-        found |= {_words(text) for text in _texts(ast.parse(file.read_text()))}
-    return tuple(found - {()})
+        texts |= {_words(text) for text in _texts(ast.parse(file.read_text()))}
+    return tuple(texts - {()})
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for each in text.split() if (word := each.strip(".,;:?")))
+    return tuple(word for piece in text.split() if (word := piece.strip(".,;:?")))
 
 
-def _begins(said: Sequence[str], text: Sequence[str], values: int) -> bool:
-    """Whether `text`, with at most so many words in place of its stars, begins with `said`."""
+def _begins(words: Sequence[str], text: Sequence[str], values: int) -> bool:
+    """Whether `text`, with at most so many words in place of its stars, begins with `words`."""
     if values < 0:
         return False
-    if not said:
+    if not words:
         return True
     if not text:
         return False
     if text[0] == _ANY:
-        return any(_begins(said[n:], text[1:], values - n) for n in range(1, _LONGEST + 1))
+        return any(_begins(words[n:], text[1:], values - n) for n in range(1, _LONGEST + 1))
     left = values - (_ANY in text[0])
-    return fnmatchcase(said[0], text[0]) and _begins(said[1:], text[1:], left)
+    return fnmatchcase(words[0], text[0]) and _begins(words[1:], text[1:], left)
 
 
-def is_in_source(said: str) -> bool:
+def is_in_source(phrase: str) -> bool:
     """Whether a text of the source contains these words in a row; at least half are its own."""
-    words = _words(said)
+    words = _words(phrase)
     return any(
         _begins(words, text[n:], len(words) // 2) for text in _sources() for n in range(len(text))
     )
 
 
 def test_quoted_texts_are_in_the_source() -> None:
-    texts = [each for each in _quoted() if each not in _OTHERS and not _WORD.fullmatch(each)]
-    texts = [each for each in texts if not _NAME.fullmatch(each)]
+    texts = [
+        quotation
+        for quotation in _quoted()
+        if quotation not in _OTHERS and not _WORD.fullmatch(quotation)
+    ]
+    texts = [text for text in texts if not _NAME.fullmatch(text)]
     parts = [part for text in texts for part in re.split("…|: ", text) if _words(part)]
     assert len(parts) > 10
     assert [part for part in parts if not is_in_source(part)] == []
@@ -96,11 +100,13 @@ def test_quoted_texts_are_in_the_source() -> None:
 
 
 def test_named_events_and_settings_exist() -> None:
-    names = {each for each in _quoted() if _NAME.fullmatch(each)} - _OTHERS
+    names = {quotation for quotation in _quoted() if _NAME.fullmatch(quotation)} - _OTHERS
     assert len(names) > 10
-    known = {word for text in _sources() if len(text) == 1 for word in text} | catalogue().keys()
-    known |= set(re.findall(r"^\| `([^`]+)`", EVENTS.read_text(), re.MULTILINE))
-    assert sorted(names - known) == []
+    existing_names = {
+        word for text in _sources() if len(text) == 1 for word in text
+    } | catalogue().keys()
+    existing_names |= set(re.findall(r"^\| `([^`]+)`", EVENTS.read_text(), re.MULTILINE))
+    assert sorted(names - existing_names) == []
 
 
 def test_named_alerts_exist_and_lead_to_their_pages() -> None:

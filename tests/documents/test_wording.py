@@ -60,20 +60,20 @@ _WORD_IN_CODE = _banned(_BANNED_IN_CODE)
 
 
 def test_no_banned_wording() -> None:
-    found = [*_in_pages(), *_in_catalogue()]
-    assert not found, "\n".join(found)
+    faults = [*_in_pages(), *_in_catalogue()]
+    assert not faults, "\n".join(faults)
 
 
 def test_people_meet_each_thing_under_one_term() -> None:
     """The glossary's table says which; other words for it stand in no text and on no page."""
     word = _others()
-    found = [*_in_catalogue(word)]
+    faults = [*_in_catalogue(word)]
     for page in pages():
         # The changelog and decisions say what was called something else.
         if page not in {_GLOSSARY, "CHANGELOG.md"} and not page.startswith("docs/decisions/"):
             prose = _UNSEEN.sub(_blank, _CODE.sub(_blank, text(page)))
-            found += [f"{page}: {each[0]!r}" for each in word.finditer(prose)]
-    assert not found, "\n".join(found)
+            faults += [f"{page}: {match[0]!r}" for match in word.finditer(prose)]
+    assert not faults, "\n".join(faults)
 
 
 def _others() -> re.Pattern[str]:
@@ -85,8 +85,8 @@ def _others() -> re.Pattern[str]:
 
 
 def test_no_banned_wording_in_code() -> None:
-    found = [f"{source.path}:{each}" for source in sources() for each in _in_code(source)]
-    assert not found, "\n".join(found)
+    faults = [f"{source.path}:{fault}" for source in sources() for fault in _in_code(source)]
+    assert not faults, "\n".join(faults)
 
 
 def _in_code(source: Source) -> Iterator[str]:
@@ -101,28 +101,28 @@ def _in_code(source: Source) -> Iterator[str]:
         for token in tokenize.generate_tokens(io.StringIO(source.text).readline)
         if token.type == tokenize.COMMENT
     ]
-    for first, said in sentences + comments:
-        prose = _CODE.sub(_blank, said)
+    for first, passage in sentences + comments:
+        prose = _CODE.sub(_blank, passage)
         for word in _WORD_IN_CODE.finditer(prose):
             yield f"{first + prose.count(chr(10), 0, word.start())}: {word[0]!r}"
 
 
 def _in_pages() -> Iterator[str]:
     for page in pages():
-        said = text(page)
-        prose = said if page.startswith(_HELP) else _CODE.sub(_blank, said)
+        content = text(page)
+        prose = content if page.startswith(_HELP) else _CODE.sub(_blank, content)
         for word in _WORD.finditer(prose):
             line = prose.count("\n", 0, word.start()) + 1
             yield f"{page}:{line}: {word[0]!r}"
 
 
 def _in_catalogue(word: re.Pattern[str] = _WORD) -> Iterator[str]:
-    said = (ROOT / _CATALOGUE).read_text(encoding="utf-8")
-    for message in _MESSAGE.finditer(said):
-        line = said.count("\n", 0, message.start()) + 1
+    catalogue = (ROOT / _CATALOGUE).read_text(encoding="utf-8")
+    for message in _MESSAGE.finditer(catalogue):
+        line = catalogue.count("\n", 0, message.start()) + 1
         english = "".join(re.findall(r'"(.*)"', message[1]))
-        for found in word.finditer(_PLACEHOLDER.sub("", _CODE.sub(_blank, english))):
-            yield f"{_CATALOGUE}:{line}: {found[0]!r}"
+        for match in word.finditer(_PLACEHOLDER.sub("", _CODE.sub(_blank, english))):
+            yield f"{_CATALOGUE}:{line}: {match[0]!r}"
 
 
 def _blank(code: re.Match[str]) -> str:

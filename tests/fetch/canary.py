@@ -43,9 +43,9 @@ class Canary:
 
 @asynccontextmanager
 async def listening(
-    said: bytes = b"", *, tls: ssl.SSLContext | None = None, opened: asyncio.Event | None = None
+    response: bytes = b"", *, tls: ssl.SSLContext | None = None, opened: asyncio.Event | None = None
 ) -> AsyncGenerator[Canary]:
-    """A canary on a free port of loopback that says `said` to everybody, once it is `opened`."""
+    """A canary on a free port of loopback that says `response` to everybody once it is `opened`."""
     canary = Canary()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,7 +57,7 @@ async def listening(
             canary.heard.append(head + body)
             if opened is not None:
                 await opened.wait()
-            writer.write(said)
+            writer.write(response)
             await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass

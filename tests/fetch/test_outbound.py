@@ -35,8 +35,8 @@ async def _refused(asking: Awaitable[Fetched]) -> str:
 
 def test_an_answer_comes_back_with_its_status_and_type() -> None:
     async def story() -> None:
-        said = answer(b'{"keys":[]}', "Application/JSON; charset=utf-8")
-        async with listening(said) as canary:
+        response = answer(b'{"keys":[]}', "Application/JSON; charset=utf-8")
+        async with listening(response) as canary:
             fetch, _ = door()
             fetched = await fetch.get(canary.url)
             assert fetched == Fetched(200, "application/json", b'{"keys":[]}')
@@ -154,8 +154,8 @@ def test_an_address_that_could_be_read_in_two_ways_is_not_asked(url: str) -> Non
 
 def test_a_name_without_an_address_gives_no_answer() -> None:
     async def story() -> None:
-        for found in ((), ("not an address",), ("127.0.0.1", "fe80::1%eth0")):
-            fetch, _ = door(found)
+        for addresses in ((), ("not an address",), ("127.0.0.1", "fe80::1%eth0")):
+            fetch, _ = door(addresses)
             assert await _refused(fetch.get("http://app.example/")) == "fetch.name"
 
     _run(story)
@@ -217,7 +217,7 @@ def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.Monkey
             assert (await fetch.get(quick.url)).status == 200
             assert slow.connections == AT_ONCE_THERE
             gate.set()
-            assert {each.status for each in await asyncio.gather(*waiting)} == {200}
+            assert {response.status for response in await asyncio.gather(*waiting)} == {200}
 
     _run(story)
 
@@ -232,13 +232,13 @@ def test_slow_servers_of_one_site_do_not_keep_others_waiting(
         async with listening(answer(), opened=gate) as slow, listening(answer()) as quick:
             fetch, _ = door()
             places = [f"http://app{number}.evil.example:{slow.port}/" for number in range(100)]
-            waiting = [asyncio.create_task(fetch.get(place)) for place in places]
+            waiting = [asyncio.create_task(fetch.get(url)) for url in places]
             await until(lambda: slow.connections == AT_ONCE_SITE)
-            found = await fetch.get(f"http://app.other.example:{quick.port}/")
-            assert found.status == 200
+            quick_response = await fetch.get(f"http://app.other.example:{quick.port}/")
+            assert quick_response.status == 200
             assert slow.connections == AT_ONCE_SITE
             gate.set()
-            assert {each.status for each in await asyncio.gather(*waiting)} == {200}
+            assert {response.status for response in await asyncio.gather(*waiting)} == {200}
 
     _run(story)
 

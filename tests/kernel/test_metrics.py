@@ -32,10 +32,10 @@ def test_series_of_one_metric_are_bounded() -> None:
     for number in range(MOST_SERIES + 10):
         counter.add(number)
     counter.add(0)
-    told = dict(counter.samples())
-    assert len(told) == MOST_SERIES + 1
-    assert told[OTHER,] == (10,)
-    assert told["0",] == (2,)
+    samples = dict(counter.samples())
+    assert len(samples) == MOST_SERIES + 1
+    assert samples[OTHER,] == (10,)
+    assert samples["0",] == (2,)
 
 
 def test_values_fall_into_the_bucket_whose_end_they_reach() -> None:
@@ -50,12 +50,12 @@ def test_a_request_is_counted_once_and_told_twice(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(HTTP_SECONDS, "_by_issuer", {})
     for status in (200, 200, 404):
         HTTP_SECONDS.observe(0.003, "/test/route", "GET", status)
-    told = snapshot()
-    requests = {labels: n for labels, n in told["http_requests"] if labels[0] == "/test/route"}
+    series = snapshot()
+    requests = {labels: n for labels, n in series["http_requests"] if labels[0] == "/test/route"}
     assert requests == {("/test/route", "GET", "200"): (2,), ("/test/route", "GET", "404"): (1,)}
     times = {
         outcome: sum(counts[:-1])
-        for (route, outcome), counts in told["http_request_duration_seconds"]
+        for (route, outcome), counts in series["http_request_duration_seconds"]
         if route == "/test/route"
     }
     assert times == {"ok": 2, "refused": 1}

@@ -70,13 +70,13 @@ def test_a_scope_of_names_holds_them_to_the_same_rules(names: tuple[str, ...]) -
 
 
 def test_scopes_compare_as_sets_and_combine_in_order() -> None:
-    asked, granted = Scope.of("c", "a", "b"), Scope.of("a", "c")
-    assert asked & granted == Scope.of("a", "c")
-    assert (asked & granted).names == ("c", "a")
-    assert (granted | asked).names == ("a", "c", "b")
-    assert (asked - granted).names == ("b",)
-    assert granted <= asked
-    assert not asked <= granted
+    requested, granted = Scope.of("c", "a", "b"), Scope.of("a", "c")
+    assert requested & granted == Scope.of("a", "c")
+    assert (requested & granted).names == ("c", "a")
+    assert (granted | requested).names == ("a", "c", "b")
+    assert (requested - granted).names == ("b",)
+    assert granted <= requested
+    assert not requested <= granted
     assert Scope.of("a", "b") == Scope.of("b", "a")
     assert hash(Scope.of("a", "b")) == hash(Scope.of("b", "a"))
     assert Scope.of("a") != Scope.of("b")

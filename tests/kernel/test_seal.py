@@ -37,9 +37,9 @@ def test_older_keys_open_and_the_newest_seals() -> None:
 def test_every_changed_character_is_noticed() -> None:
     sealer = Sealer((_OLD,))
     sealed = sealer.seal(b"", "c", SYSTEM.random)
-    for place in range(len(sealed)):
-        other = "A" if sealed[place] != "A" else "B"
-        assert sealer.open(sealed[:place] + other + sealed[place + 1 :], "c") is None
+    for index in range(len(sealed)):
+        other = "A" if sealed[index] != "A" else "B"
+        assert sealer.open(sealed[:index] + other + sealed[index + 1 :], "c") is None
 
 
 @pytest.mark.parametrize(

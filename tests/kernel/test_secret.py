@@ -81,9 +81,9 @@ def test_tagged_secret_looks_like_a_fresh_one() -> None:
 
 def test_one_changed_character_is_noticed_before_any_database() -> None:
     text = fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random).reveal()
-    for place in range(len(text)):
-        other = "0" if text[place] != "0" else "1"
-        assert not well_formed(Prefix.REFRESH_TOKEN, text[:place] + other + text[place + 1 :])
+    for index in range(len(text)):
+        other = "0" if text[index] != "0" else "1"
+        assert not well_formed(Prefix.REFRESH_TOKEN, text[:index] + other + text[index + 1 :])
 
 
 def test_odd_text_is_not_well_formed_and_no_fault() -> None:
@@ -173,5 +173,5 @@ def test_ordered_ids_sort_by_second_and_then_as_made() -> None:
         ordered_id("ev", at, SYSTEM.random) for at in (7, *(1_800_000_000,) * 300, 1_800_000_001)
     ]
     assert made == sorted(made)
-    assert len({each[-12:] for each in made}) == len(made)
-    assert {len(each) for each in made} == {3 + 28}
+    assert len({identifier[-12:] for identifier in made}) == len(made)
+    assert {len(identifier) for identifier in made} == {3 + 28}

@@ -253,9 +253,9 @@ class RelyingParty:
         )
         assert response.status_code == requests.codes.ok, response.text
         assert response.headers["content-type"].split(";")[0] == "application/json"
-        said: dict[str, object] = response.json()
-        assert said["sub"]
-        return said
+        claims: dict[str, object] = response.json()
+        assert claims["sub"]
+        return claims
 
 
 def _decoded(part: str) -> bytes:

@@ -103,22 +103,22 @@ def test_the_issuer_is_the_address_that_was_asked(op: Provider) -> None:
 
 
 def test_what_the_profiles_demand_is_among_what_is_offered(op: Provider) -> None:
-    said = {name: set(op.discovered[name]) for name in LISTS}  # type: ignore[call-overload]
-    announced = {frozenset(text.split()) for text in said["response_types_supported"]}
+    metadata = {name: set(op.discovered[name]) for name in LISTS}  # type: ignore[call-overload]
+    announced = {frozenset(text.split()) for text in metadata["response_types_supported"]}
     assert announced >= {frozenset(text.split()) for text in RESPONSE_TYPES}
-    assert said["response_modes_supported"] >= {"query", "fragment", "form_post"}
-    assert said["grant_types_supported"] >= {"authorization_code", "implicit", "refresh_token"}
-    assert said["subject_types_supported"] == {"public", "pairwise"}
-    assert "RS256" in said["id_token_signing_alg_values_supported"]
-    assert "none" not in said["id_token_signing_alg_values_supported"]
-    assert "openid" in said["scopes_supported"]
-    assert said["token_endpoint_auth_methods_supported"] >= {
+    assert metadata["response_modes_supported"] >= {"query", "fragment", "form_post"}
+    assert metadata["grant_types_supported"] >= {"authorization_code", "implicit", "refresh_token"}
+    assert metadata["subject_types_supported"] == {"public", "pairwise"}
+    assert "RS256" in metadata["id_token_signing_alg_values_supported"]
+    assert "none" not in metadata["id_token_signing_alg_values_supported"]
+    assert "openid" in metadata["scopes_supported"]
+    assert metadata["token_endpoint_auth_methods_supported"] >= {
         "client_secret_basic",
         "client_secret_post",
         "client_secret_jwt",
         "private_key_jwt",
     }
-    assert said["claims_supported"] >= {"sub", "name", "email", "auth_time", "acr"}
+    assert metadata["claims_supported"] >= {"sub", "name", "email", "auth_time", "acr"}
 
 
 def test_the_keys_are_public_named_and_different(op: Provider) -> None:

@@ -30,14 +30,14 @@ def key(kid: str = "one") -> ECKey:
 
 
 def public(*keys: Any) -> dict[str, Any]:
-    return {"keys": [each.as_dict(private=False) for each in keys]}
+    return {"keys": [jwk.as_dict(private=False) for jwk in keys]}
 
 
 def refused(op: Provider, **metadata: object) -> str:
     """The error of a registration that must not succeed."""
-    wanted = {"redirect_uris": [REDIRECT_URI], "client_name": "Judge"} | metadata
+    registration = {"redirect_uris": [REDIRECT_URI], "client_name": "Judge"} | metadata
     url = str(op.discovered["registration_endpoint"])
-    response = requests.post(url, json=wanted, timeout=SECONDS)
+    response = requests.post(url, json=registration, timeout=SECONDS)
     assert response.status_code == requests.codes.bad_request
     assert response.headers["cache-control"] == "no-store"
     return str(response.json()["error"])
@@ -45,14 +45,14 @@ def refused(op: Provider, **metadata: object) -> str:
 
 def test_a_registration_is_told_back_and_can_be_read_again(op: Provider) -> None:
     rp = op.register(contacts=["a@rp.example"], client_uri="https://rp.example")
-    said = rp.registration
+    registration = rp.registration
     for name in ("client_id", "client_secret", "registration_access_token"):
-        assert isinstance(said[name], str)
-    assert said["client_secret_expires_at"] == 0
-    assert said["redirect_uris"] == [REDIRECT_URI]
-    assert said["contacts"] == ["a@rp.example"]
-    headers = {"authorization": f"Bearer {said['registration_access_token']}"}
-    url = str(said["registration_client_uri"])
+        assert isinstance(registration[name], str)
+    assert registration["client_secret_expires_at"] == 0
+    assert registration["redirect_uris"] == [REDIRECT_URI]
+    assert registration["contacts"] == ["a@rp.example"]
+    headers = {"authorization": f"Bearer {registration['registration_access_token']}"}
+    url = str(registration["registration_client_uri"])
     again = requests.get(url, headers=headers, timeout=SECONDS)
     assert again.status_code == requests.codes.ok
     assert again.json()["client_id"] == rp.client_id

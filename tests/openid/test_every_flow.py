@@ -62,8 +62,8 @@ def test_the_whole_flow_is_right_to_the_byte(op: Provider, rp: RelyingParty) -> 
         counts = Counter(code)
         entropy = -sum(n / len(code) * math.log2(n / len(code)) for n in counts.values())
         assert len(code) * entropy > 128
-    known = {"code", "id_token", "access_token", "token_type", "expires_in", "scope"}
-    assert set(answer.said) <= known | {"state", "iss", "session_state", "uid"}
+    parameters = {"code", "id_token", "access_token", "token_type", "expires_in", "scope"}
+    assert set(answer.said) <= parameters | {"state", "iss", "session_state", "uid"}
 
 
 def test_userinfo_answers_get_and_post(op: Provider, rp: RelyingParty) -> None:
@@ -85,20 +85,20 @@ def test_a_scope_brings_its_claims_and_no_others(
     op: Provider, rp: RelyingParty, scope: str
 ) -> None:
     tokens = rp.tokens(rp.authenticate(op.person(), scope=f"openid {scope}"))
-    wanted = set().union(*(SCOPES[name] for name in scope.split()))
-    claims, said = tokens["claims"], about_the_person(rp, tokens)
+    scope_claims = set().union(*(SCOPES[name] for name in scope.split()))
+    claims, user_claims = tokens["claims"], about_the_person(rp, tokens)
     assert isinstance(claims, dict)
-    assert wanted <= set(said)
+    assert scope_claims <= set(user_claims)
     if "access_token" in tokens:
-        assert set(said) == wanted | {"sub"}
+        assert set(user_claims) == scope_claims | {"sub"}
         assert set(claims) <= ALWAYS | HASHES
-    if "updated_at" in wanted:
-        assert isinstance(said["updated_at"], int)
-        assert abs(said["updated_at"] - time.time()) < 60 * 60 * 24
-    if "address" in wanted:
-        assert isinstance(said["address"], dict)
-    if "email_verified" in wanted:
-        assert said["email_verified"] is True
+    if "updated_at" in scope_claims:
+        assert isinstance(user_claims["updated_at"], int)
+        assert abs(user_claims["updated_at"] - time.time()) < 60 * 60 * 24
+    if "address" in scope_claims:
+        assert isinstance(user_claims["address"], dict)
+    if "email_verified" in scope_claims:
+        assert user_claims["email_verified"] is True
 
 
 def test_the_order_of_scopes_does_not_matter(op: Provider, rp: RelyingParty) -> None:
@@ -157,10 +157,10 @@ def test_proof_of_possession_of_the_request_is_taken(op: Provider, rp: RelyingPa
         return
     verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
     challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-    asked = {"code_challenge": challenge, "code_challenge_method": "S256"}
-    code = rp.authenticate(op.person(), **asked).said["code"]
+    parameters = {"code_challenge": challenge, "code_challenge_method": "S256"}
+    code = rp.authenticate(op.person(), **parameters).said["code"]
     assert "id_token" in rp.redeem(code, code_verifier=verifier).json()
-    code = rp.authenticate(op.person(), **asked).said["code"]
+    code = rp.authenticate(op.person(), **parameters).said["code"]
     assert rp.redeem(code, code_verifier=verifier[::-1]).json()["error"] == "invalid_grant"
 
 

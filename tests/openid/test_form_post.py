@@ -87,6 +87,6 @@ def test_the_form_reaches_the_app_with_every_character(
         context.close()
     assert complaints == []
     (body,) = posted
-    said = dict(parse_qsl(body, keep_blank_values=True, strict_parsing=True))
-    assert said.keys() == {"code", "id_token", "state", "iss", "session_state"}
-    assert said["state"] == STATE
+    parameters = dict(parse_qsl(body, keep_blank_values=True, strict_parsing=True))
+    assert parameters.keys() == {"code", "id_token", "state", "iss", "session_state"}
+    assert parameters["state"] == STATE

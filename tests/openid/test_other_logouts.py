@@ -42,15 +42,15 @@ def test_back_channel_logout_is_sent_before_the_user_is_redirected(op: Provider)
         (token,) = [form["logout_token"] for form in it.sent]
     keys = KeySet.import_key_set(requests.get(rp.at("jwks_uri"), timeout=SECONDS).json())
     header = jws.extract_compact(token.encode()).headers()
-    said = jwt.decode(token, keys, ["RS256"]).claims
+    logout_claims = jwt.decode(token, keys, ["RS256"]).claims
     assert header["typ"] == "logout+jwt"
     assert header["alg"] == "RS256"
-    assert (said["iss"], said["aud"]) == (op.servers.auth_url, rp.client_id)
-    assert (said["sub"], said["sid"]) == (claims["sub"], claims["sid"])
-    assert said["events"] == {EVENT: {}}
-    assert isinstance(said["jti"], str)
-    assert 0 < said["exp"] - said["iat"] <= 120
-    assert "nonce" not in said
+    assert (logout_claims["iss"], logout_claims["aud"]) == (op.servers.auth_url, rp.client_id)
+    assert (logout_claims["sub"], logout_claims["sid"]) == (claims["sub"], claims["sid"])
+    assert logout_claims["events"] == {EVENT: {}}
+    assert isinstance(logout_claims["jti"], str)
+    assert 0 < logout_claims["exp"] - logout_claims["iat"] <= 120
+    assert "nonce" not in logout_claims
 
 
 def test_the_front_channel_is_a_frame_for_each_app(op: Provider) -> None:
@@ -103,13 +103,13 @@ def test_a_login_can_begin_at_the_provider(op: Provider) -> None:
     if not page.location:
         (address,) = set(re.findall(r'"(https://rp\.example/begin[^"]*)"', page.body))
         page = Page(page.status, page.url, page.body, page.headers, address.replace("&amp;", "&"))
-    said = dict(parse_qsl(urlsplit(page.location).query))
+    parameters = dict(parse_qsl(urlsplit(page.location).query))
     assert page.location.startswith("https://rp.example/begin?")
-    assert said["iss"] == op.servers.auth_url
+    assert parameters["iss"] == op.servers.auth_url
 
 
 def test_the_discovery_document_announces_every_way_out(op: Provider) -> None:
-    said = json.dumps(op.discovered)
+    document = json.dumps(op.discovered)
     for name in ("frontchannel", "backchannel"):
-        assert f'"{name}_logout_supported": true' in said
-        assert f'"{name}_logout_session_supported": true' in said
+        assert f'"{name}_logout_supported": true' in document
+        assert f'"{name}_logout_session_supported": true' in document

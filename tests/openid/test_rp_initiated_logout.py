@@ -64,8 +64,8 @@ def test_without_state_none_comes_back(visit: Visit) -> None:
 
 @pytest.mark.parametrize("only", [(), ("state",), ("id_token_hint",), ("id_token_hint", "state")])
 def test_without_an_address_it_ends_on_our_page(visit: Visit, only: tuple[str, ...]) -> None:
-    given = {"id_token_hint": visit.hint, "state": "x"}
-    ends_here(visit, visit.leave(**{name: given[name] for name in only}))
+    parameters = {"id_token_hint": visit.hint, "state": "x"}
+    ends_here(visit, visit.leave(**{name: parameters[name] for name in only}))
 
 
 def test_an_address_without_hint_or_app_is_not_followed(visit: Visit) -> None:
@@ -100,9 +100,9 @@ def test_a_hint_with_a_broken_signature_is_not_believed(visit: Visit) -> None:
 def test_the_request_may_come_by_post(visit: Visit) -> None:
     form = {"id_token_hint": visit.hint, "post_logout_redirect_uri": BACK, "state": "x"}
     url, cookies = visit.rp.at("end_session_endpoint"), visit.person.cookies
-    asked = requests.post(url, form, cookies=cookies, timeout=SECONDS)
-    assert asked.status_code == requests.codes.ok
-    assert 'id="sign-out"' in asked.text
+    answer = requests.post(url, form, cookies=cookies, timeout=SECONDS)
+    assert answer.status_code == requests.codes.ok
+    assert 'id="sign-out"' in answer.text
     assert not visit.is_out()
 
 

@@ -110,12 +110,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def _judge(world: World, answer: Answer) -> None:
     assert answer.status in {201, 400, 413, 415}, answer.body
     assert answer.headers["cache-control"] == "no-store"
-    told = answer.json
+    document = answer.json
     if answer.status != 201:
-        assert told["error_description"]
+        assert document["error_description"]
         return
-    read = world.runner.run(world.registry.manage(told))
-    assert read.json == {name: told[name] for name in told if name != "client_secret"}
+    read = world.runner.run(world.registry.manage(document))
+    assert read.json == {name: document[name] for name in document if name != "client_secret"}
 
 
 @given(body=st.binary(max_size=200))

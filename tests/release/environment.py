@@ -15,9 +15,11 @@ UV = (sys.executable, "-m", "uv", "--quiet")
 def installed(folder: Path, *packages: str | Path) -> Path:
     """Install wheels and packages into an empty environment; return its `bin`."""
     subprocess.run([*UV, "venv", "--python", sys.executable, str(folder)], check=True)
-    place = ("--python", str(folder / "bin/python"))
+    python_option = ("--python", str(folder / "bin/python"))
     pinned = ("--constraint", str(ROOT / "requirements-dev.lock"))
-    subprocess.run([*UV, "pip", "install", *place, *pinned, *map(str, packages)], check=True)
+    subprocess.run(
+        [*UV, "pip", "install", *python_option, *pinned, *map(str, packages)], check=True
+    )
     return folder / "bin"
 
 

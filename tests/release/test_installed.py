@@ -110,7 +110,7 @@ def _of_console(name: str) -> Example:
         tuple(packages_of(framework.install)),
         (*module, *rest),
         lambda it: {
-            each.name: each.text for each in framework.code(it.calendar, it.servers.auth_url)
+            file.name: file.text for file in framework.code(it.calendar, it.servers.auth_url)
         },
     )
 
@@ -121,7 +121,7 @@ def _of_page(
     """Return an example of a page; `start` is the text of the file that serves it."""
 
     def files(it: Issuer) -> Mapping[str, str]:
-        (block,) = (each for each in blocks(page) if each.title == title)
+        (block,) = (candidate for candidate in blocks(page) if candidate.title == title)
         code = block.code.replace("notes:read", READ)
         for named, ours in (
             ("https://auth.example.com", it.servers.auth_url),
@@ -151,8 +151,8 @@ EXAMPLES = {
 @pytest.fixture(scope="module")
 def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
     """Return an issuer with an API and a client that may use it."""
-    with issuer(tmp_path_factory.mktemp("issuer")) as found:
-        yield found
+    with issuer(tmp_path_factory.mktemp("issuer")) as running_issuer:
+        yield running_issuer
 
 
 def test_every_adapter_has_an_example() -> None:
@@ -309,7 +309,7 @@ def test_extra_acme_asks_the_authority(server_wheel: Path, tmp_path: Path) -> No
 def test_extra_testing_tests_storage(server_wheel: Path, tmp_path: Path) -> None:
     programs = installed(tmp_path / "environment", f"{server_wheel}[testing]")
     (tmp_path / "test_stores.py").write_text(_CONFORMANCE)
-    told = output(
+    report = output(
         programs / "python", "-m", "pytest", "-q", "-k", "voucher", "test_stores.py", cwd=tmp_path
     )
-    assert " passed" in told
+    assert " passed" in report

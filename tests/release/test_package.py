@@ -13,7 +13,7 @@ __all__ = ["programs"]
 
 
 def _named(built: list[Path], beginning: str, ending: str) -> Path:
-    (path,) = (each for each in built if each.match(f"{beginning}-[0-9]*{ending}"))
+    (path,) = (file for file in built if file.match(f"{beginning}-[0-9]*{ending}"))
     return path
 
 

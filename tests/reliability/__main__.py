@@ -28,22 +28,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", help="the name of one experiment, or the number of a test")
     parser.add_argument("--times", type=int, help="how often, instead of the full count")
     parser.add_argument("--seed", type=int, default=_SEED)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     broken, commit = 0, _commit()
     Node.as_installed = True
     postgres.begin()
     try:
         for experiment, (_, full) in EXPERIMENTS.items():
-            if asked.only in {None, experiment.__name__}:
+            if options.only in {None, experiment.__name__}:
                 with tempfile.TemporaryDirectory(prefix="vk-rel-", dir="/tmp") as folder:
-                    chance = random.Random(asked.seed)
+                    chance = random.Random(options.seed)
                     began = time.monotonic()
-                    outcome = experiment(Path(folder), asked.times or full, chance)
+                    outcome = experiment(Path(folder), options.times or full, chance)
                     seconds = round(time.monotonic() - began)
                 sys.stdout.write(f"{outcome.name}: {outcome.counts}: {_verdict(outcome)}\n")
                 sys.stdout.flush()
                 if commit:
-                    _write(outcome, f"{asked.seed} | {seconds} s | {commit}")
+                    _write(outcome, f"{options.seed} | {seconds} s | {commit}")
                 broken += not outcome.held
     finally:
         postgres.end()
@@ -85,8 +85,8 @@ def _commit() -> str:
         return ""
     # A clone without main, such as that of a CI job, is of main itself. A rebase, however, would
     # give a commit outside main another name.
-    known = _git("rev-parse", "--verify", "main").returncode == 0
-    if known and _git("merge-base", "--is-ancestor", "HEAD", "main").returncode:
+    has_main = _git("rev-parse", "--verify", "main").returncode == 0
+    if has_main and _git("merge-base", "--is-ancestor", "HEAD", "main").returncode:
         return ""
     return _git("rev-parse", "--short", "HEAD").stdout.strip()
 

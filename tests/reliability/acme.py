@@ -58,11 +58,11 @@ def certificates(folder: Path, times: int, chance: random.Random) -> Outcome:
             with _several(node.here, 4):
                 _reload(node)
                 shown.append(wait_until(lambda: _new(listen, shown)))
-        told = (node.here / "log").read_text()
-    modes = {each.name: each.stat().st_mode & 0o777 for each in issued.parent.iterdir()}
+        log = (node.here / "log").read_text()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in issued.parent.iterdir()}
     open_files = {name: mode for name, mode in modes.items() if mode & 0o077}
-    held = told.count('"certificate.issued"') <= times + 1 and not open_files
-    held = held and "certificate.not_issued" not in told
+    held = log.count('"certificate.issued"') <= times + 1 and not open_files
+    held = held and "certificate.not_issued" not in log
     counts = f"{times} renewals, {len(shown)} certificates served, each ordered once"
     promise = "issued and renewed without a restart, by one process, secrets for the owner only"
     return Outcome("Certificates by ACME (Pebble)", promise, counts, held)
@@ -71,13 +71,13 @@ def certificates(folder: Path, times: int, chance: random.Random) -> Outcome:
 def _served(port: int) -> bytes | None:
     """The certificate that is shown, if it is the authority's."""
     pem = ssl.get_server_certificate(("localhost", port), timeout=30).encode()
-    found = x509.load_pem_x509_certificate(pem)
-    return pem if "Pebble" in found.issuer.rfc4514_string() else None
+    certificate = x509.load_pem_x509_certificate(pem)
+    return pem if "Pebble" in certificate.issuer.rfc4514_string() else None
 
 
 def _new(port: int, shown: Sequence[bytes | None]) -> bytes | None:
-    found = _served(port)
-    return None if found in shown else found
+    pem = _served(port)
+    return None if pem in shown else pem
 
 
 def _reload(node: Node) -> None:
@@ -109,7 +109,7 @@ class _several:  # noqa: N801 - a context
         """They run already."""
 
     def __exit__(self, *_: object) -> None:
-        codes = [each.wait() for each in self._processes]
+        codes = [process.wait() for process in self._processes]
         assert not any(codes), codes
 
 
@@ -117,7 +117,7 @@ def _write_pebble(here: Path, directory: int, listen: int) -> None:
     authority = Authority(0)
     (here / "ca.pem").write_bytes(authority.pem)
     (here / "own.pem").write_bytes(authority.issue("localhost", 7))
-    told = {
+    configuration = {
         "listenAddress": f"127.0.0.1:{directory}",
         "managementListenAddress": f"127.0.0.1:{free_port()}",
         "certificate": str(here / "own.pem"),
@@ -129,7 +129,7 @@ def _write_pebble(here: Path, directory: int, listen: int) -> None:
         "retryAfter": {"authz": 1, "order": 1},
         "profiles": {"default": {"description": "90 days", "validityPeriod": 7_776_000}},
     }
-    (here / "pebble.json").write_text(json.dumps({"pebble": told}))
+    (here / "pebble.json").write_text(json.dumps({"pebble": configuration}))
 
 
 def _pebble(folder: Path) -> list[str]:

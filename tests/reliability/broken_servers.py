@@ -96,20 +96,20 @@ def broken_servers(
     detected: list[str] = []
     alarms: list[str] = []
     for number in range(times):
-        for each in servers:
-            here = folder / f"{number}-{each.name.replace(' ', '-')}"
-            if _fails(here / "good", each.test, {}):
-                alarms.append(each.name)
-            if _fails(here / "broken", each.test, each.changes):
-                detected.append(each.name)
+        for server in servers:
+            here = folder / f"{number}-{server.name.replace(' ', '-')}"
+            if _fails(here / "good", server.test, {}):
+                alarms.append(server.name)
+            if _fails(here / "broken", server.test, server.changes):
+                detected.append(server.name)
     all_of_them = times * len(servers)
-    missed = sorted({each.name for each in servers if detected.count(each.name) < times})
+    missed = sorted({server.name for server in servers if detected.count(server.name) < times})
     counts = (
         f"{len(detected)} of {all_of_them} broken servers detected"
         f"{f' (not: {missed})' if missed else ''}, {len(alarms)} false alarms in {all_of_them} "
         f"runs on the good one{f' ({sorted(set(alarms))})' if alarms else ''}"
     )
-    promise = f"the tests find {', '.join(each.name for each in servers)}; none fails otherwise"
+    promise = f"the tests find {', '.join(server.name for server in servers)}; none fails otherwise"
     return Outcome("E00 broken servers", promise, counts, not missed and not alarms)
 
 

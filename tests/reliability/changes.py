@@ -31,5 +31,5 @@ def no_failure(name: str, done: str, load: Load) -> Outcome:
 
 
 def _failures(load: Load) -> str:
-    found = {name: count for name, count in load.answers.items() if name != "200"}
-    return f"({found})" if found else ""
+    failures = {name: count for name, count in load.answers.items() if name != "200"}
+    return f"({failures})" if failures else ""

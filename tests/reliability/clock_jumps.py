@@ -45,10 +45,10 @@ class _Visit:
     wrong: Counter[str] = field(default_factory=Counter[str])
     checks: int = 0
 
-    def expect(self, found: object, wanted: object, what: str) -> None:
+    def expect(self, actual: object, expected: object, what: str) -> None:
         """Count what is not as it has to be."""
         self.checks += 1
-        self.wrong[what] += found != wanted
+        self.wrong[what] += actual != expected
 
     def sign_in(self) -> None:
         """Sign in with a browser of its own, and get a grant."""
@@ -165,10 +165,10 @@ def _jumps(folder: Path, times: int, name: str, own: AbstractContextManager[str]
                 for jump in _JUMPS:
                     _forward_and_back(visit, jump)
                     clock.ahead += _WINDOW
-            told = (node.here / "log").read_text().count('"clock.stepped"')
+            steps = (node.here / "log").read_text().count('"clock.stepped"')
     promise = "no user is signed out or locked out, nothing works twice or longer than 60 s more"
     counts = f"{times * len(_JUMPS)} jumps by an hour or a day and back; {visit}"
-    return Outcome(name, promise, counts, visit.is_good and told > 0)
+    return Outcome(name, promise, counts, visit.is_good and steps > 0)
 
 
 def skewed_nodes(folder: Path, times: int, chance: random.Random) -> Outcome:

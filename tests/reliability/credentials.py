@@ -86,19 +86,19 @@ class _Rotating:
 
     @property
     def url(self) -> str:
-        told = {
+        parameters = {
             "sslmode": "verify-full",
             "sslrootcert": self.files / "ca.pem",
             "sslcert": self.files / "client.pem",
             "sslkey": self.files / "client.pem",
             "passfile": self.files / "pgpass",
         }
-        query = "&".join(f"{name}={value}" for name, value in told.items())
+        query = "&".join(f"{name}={value}" for name, value in parameters.items())
         return f"postgresql://{_ROLE}@127.0.0.1:{self.port}/{_ROLE}?{query}"
 
     def trust(self, *authorities: Authority) -> None:
         """Server and client trust these; new connections meet it at once."""
-        pem = b"".join(each.pem for each in authorities)
+        pem = b"".join(authority.pem for authority in authorities)
         self._put(self.folder / "data/clients.pem", pem)
         _replace(self.files / "ca.pem", pem)
         self._reload()
@@ -132,8 +132,8 @@ class _Rotating:
 
     def _tell(self, *statements: str) -> None:
         with psycopg.connect(self.admin, autocommit=True) as raw:
-            for each in statements:
-                raw.execute(each.encode())
+            for statement in statements:
+                raw.execute(statement.encode())
 
     def _put(self, file: Path, content: bytes) -> None:
         draft = _draft(file, content)

@@ -47,13 +47,16 @@ class Tests:
                 text=True,
                 check=False,
             )
-            found = {word: int(count) for count, word in _COUNT.findall(done.stdout[-400:])}
-            passed += found.get("passed", 0)
-            failed += found.get("failed", 0) + found.get("error", 0)
+            results = {word: int(count) for count, word in _COUNT.findall(done.stdout[-400:])}
+            passed += results.get("passed", 0)
+            failed += results.get("failed", 0) + results.get("error", 0)
             if done.returncode:
                 sys.stdout.write(done.stdout[-4_000:])
-        each = ", ".join(f"{name}={value}" for name, value in self.more.items())
-        counts = f"{times} rounds{f' with {each}' if each else ''}: {passed} tests, {failed} failed"
+        variables = ", ".join(f"{name}={value}" for name, value in self.more.items())
+        counts = (
+            f"{times} rounds{f' with {variables}' if variables else ''}: "
+            f"{passed} tests, {failed} failed"
+        )
         return Outcome(self.name, self.promise, counts, passed > 0 and not failed)
 
 

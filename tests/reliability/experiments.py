@@ -194,7 +194,7 @@ EXPERIMENTS: Mapping[Experiment, tuple[int, int]] = MappingProxyType(
         revocation_without_stream: (1, 100),
         broken_servers: (0, 3),
         **CLUSTER,
-        **{each: (0, times) for each, times in DERIVED.items()},
+        **{experiment: (0, times) for experiment, times in DERIVED.items()},
     }
 )
 """Each experiment, how often in the tests and how often in `make reliability`; 0: not there."""

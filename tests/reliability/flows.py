@@ -118,8 +118,8 @@ class App:
         query = urlsplit(answer.headers.get("location", "")).query
         return parse_qs(query).get("code", [""])[0]
 
-    def _post(self, connection: http.client.HTTPConnection, path: str, **said: str) -> "_Told":
-        form = urlencode({"client_id": "printer", "client_secret": SECRET, **said})
+    def _post(self, connection: http.client.HTTPConnection, path: str, **fields: str) -> "_Told":
+        form = urlencode({"client_id": "printer", "client_secret": SECRET, **fields})
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         _, body = self._answer(connection, "POST", f"/oauth/{path}", form, kind)
         return _TOLD.decode(body) if path == "token" else _NOTHING

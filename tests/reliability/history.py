@@ -113,7 +113,7 @@ def check(operations: Sequence[Operation], *, promise: float = PROMISE) -> Findi
     either from then until `promise` seconds after that was acknowledged, and is refused from then
     on. Once refused for longer than `promise` it is refused for ever, acknowledged or not.
     """
-    found = Findings(checked=len(operations))
+    findings = Findings(checked=len(operations))
     tokens: dict[str, list[Operation]] = defaultdict(list)
     codes: dict[str, int] = defaultdict(int)
     for operation in operations:
@@ -123,33 +123,41 @@ def check(operations: Sequence[Operation], *, promise: float = PROMISE) -> Findi
                 tokens[operation.token].append(operation)
         else:
             tokens[operation.subject].append(operation)
-    found.twice += [
+    findings.twice += [
         f"code {code[:12]}: {count} times" for code, count in codes.items() if count > 1
     ]
     for token, its in tokens.items():
-        _check_token(token, sorted(its, key=lambda operation: operation.began), promise, found)
-    return found
+        _check_token(token, sorted(its, key=lambda operation: operation.began), promise, findings)
+    return findings
 
 
-def _check_token(token: str, its: Sequence[Operation], promise: float, found: Findings) -> None:
-    revocations = [each for each in its if each.kind is Kind.REVOKE]
-    asked = min((each.began for each in revocations), default=math.inf)
-    revoked = min((each.ended for each in revocations if each.outcome), default=math.inf)
-    issued = min((each.ended for each in its if each.kind is Kind.ISSUE), default=math.inf)
-    reads = [each for each in its if each.kind is Kind.READ and each.outcome is not None]
+def _check_token(token: str, its: Sequence[Operation], promise: float, findings: Findings) -> None:
+    revocations = [operation for operation in its if operation.kind is Kind.REVOKE]
+    requested = min((operation.began for operation in revocations), default=math.inf)
+    revoked = min(
+        (operation.ended for operation in revocations if operation.outcome), default=math.inf
+    )
+    issued = min(
+        (operation.ended for operation in its if operation.kind is Kind.ISSUE), default=math.inf
+    )
+    reads = [
+        operation
+        for operation in its
+        if operation.kind is Kind.READ and operation.outcome is not None
+    ]
     refused = math.inf
     # By their begin, so that all reads that ended before one began can be known: the earliest
     # end of a refusal is compared with the begins that follow.
     for read in reads:
         if read.outcome:
-            found.longest = max(found.longest, read.began - revoked)
+            findings.longest = max(findings.longest, read.began - revoked)
             if read.began > revoked + promise:
-                found.stale.append(_told(token, read, revoked, "revocation"))
+                findings.stale.append(_told(token, read, revoked, "revocation"))
             elif read.began > refused + promise:
-                found.resurrected.append(_told(token, read, refused, "refusal"))
+                findings.resurrected.append(_told(token, read, refused, "refusal"))
         else:
-            if read.ended < asked and read.began > issued:
-                found.lost.append(_told(token, read, issued, "issue"))
+            if read.ended < requested and read.began > issued:
+                findings.lost.append(_told(token, read, issued, "issue"))
             refused = min(refused, read.ended)
 
 

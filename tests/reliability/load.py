@@ -57,12 +57,12 @@ class Load:
                 connection.request("POST", "/oauth/token", _FORM, {**_HEADERS, "Host": self.host})
                 answer = connection.getresponse()
                 answer.read()
-                found = str(answer.status)
+                outcome = str(answer.status)
             except (OSError, http.client.HTTPException) as failure:
                 connection.close()
-                found = type(failure).__name__
+                outcome = type(failure).__name__
             with self._turn:
-                self.answers[found] += 1
+                self.answers[outcome] += 1
                 self.took.append(time.monotonic() - began)
         connection.close()
 

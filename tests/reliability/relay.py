@@ -40,10 +40,10 @@ class Relay:
 
     def end(self) -> None:
         """Close every connection."""
-        for each in self._open:
+        for connection in self._open:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _requests(self, near: socket.socket, far: socket.socket) -> None:
         with suppress(OSError):

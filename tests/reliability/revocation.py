@@ -44,8 +44,8 @@ class _Site:
         """What a node answers to a form; nothing unless it is 200."""
         headers = {"Host": self.host}
         answer = requests.post(f"http://{node}{path}", form, headers=headers, timeout=CEILING)
-        said: Mapping[str, str] = answer.json() if answer.content and answer.ok else {}
-        return said
+        document: Mapping[str, str] = answer.json() if answer.content and answer.ok else {}
+        return document
 
     def change(self, path: str) -> None:
         """A change by the admin API of the second node."""
@@ -53,14 +53,14 @@ class _Site:
         url = f"http://{self.nodes[1]}/admin/api/v1{path}"
         requests.post(url, headers=headers, timeout=CEILING).raise_for_status()
 
-    def works(self, place: str, token: str) -> bool:
+    def works(self, address: str, token: str) -> bool:
         """Whether the token is good at a node or at the API."""
-        if place == self.api:
+        if address == self.api:
             bearer = {"Authorization": f"Bearer {token}"}
-            answer = requests.get(f"http://{place}/v2/notes", headers=bearer, timeout=CEILING)
+            answer = requests.get(f"http://{address}/v2/notes", headers=bearer, timeout=CEILING)
             return answer.ok
         form = {"token": token, "client_id": "resource-server", "client_secret": self.credential}
-        return bool(self.post(place, "/oauth/introspect", form).get("active"))
+        return bool(self.post(address, "/oauth/introspect", form).get("active"))
 
     def fresh(self) -> Mapping[str, str]:
         """New tokens that work everywhere; not in the second in which others of theirs ended."""
@@ -69,7 +69,7 @@ class _Site:
 
     def _good(self, tokens: Mapping[str, str]) -> Mapping[str, str]:
         places = (*self.nodes, self.api)
-        good = tokens and all(self.works(place, tokens["access_token"]) for place in places)
+        good = tokens and all(self.works(address, tokens["access_token"]) for address in places)
         return tokens if good else {}
 
 
@@ -148,8 +148,8 @@ def _revocation(folder: Path, times: int, *, cut: bool) -> Outcome:
     )
 
 
-def _ended(site: _Site, token: str, began: float, place: str) -> float:
+def _ended(site: _Site, token: str, began: float, address: str) -> float:
     """Seconds until the first refusal."""
-    while site.works(place, token) and time.monotonic() - began < _GIVEN_UP:
+    while site.works(address, token) and time.monotonic() - began < _GIVEN_UP:
         time.sleep(_PAUSE)
     return time.monotonic() - began

@@ -36,18 +36,18 @@ class Trace:
 
         Rows may follow that sync before the answer: those of the background.
         """
-        found, rows, synced = Trace(), 0, False
+        trace, rows, synced = Trace(), 0, False
         for line in lines:
             if _WRITTEN.search(line):
                 rows += 1
             elif _SYNCED.search(line):
                 synced = synced or rows > 0
             elif _ANSWER.search(line):
-                found.answers += 1
-                found.without_row += rows == 0
-                found.unsynced += not synced
+                trace.answers += 1
+                trace.without_row += rows == 0
+                trace.unsynced += not synced
                 rows, synced = 0, False
-        return found
+        return trace
 
 
 def sync_before_answer(folder: Path, times: int, chance: random.Random) -> Outcome:
@@ -69,15 +69,15 @@ def sync_before_answer(folder: Path, times: int, chance: random.Random) -> Outco
             tracer.terminate()
             tracer.stderr.read()
     with calls.open(encoding="utf-8", errors="replace") as lines:
-        found = Trace.of(lines)
+        trace = Trace.of(lines)
     counts = (
-        f"{load.total} tokens, {found.answers} answers seen: {found.unsynced} before the sync of "
-        f"the write-ahead log, {found.without_row} without a row"
+        f"{load.total} tokens, {trace.answers} answers seen: {trace.unsynced} before the sync of "
+        f"the write-ahead log, {trace.without_row} without a row"
     )
-    held = not (load.failed or found.unsynced or found.without_row)
+    held = not (load.failed or trace.unsynced or trace.without_row)
     return Outcome(
         "E06 sync before the answer",
         "each token is on disk before it is sent",
         counts,
-        held and found.answers >= times,
+        held and trace.answers >= times,
     )

@@ -35,8 +35,8 @@ def _read(began: float, ended: float, outcome: bool | None) -> Operation:
     ],
 )
 def test_what_the_model_allows_is_no_violation(operations: list[Operation]) -> None:
-    found = check(operations)
-    assert found.is_good, found
+    findings = check(operations)
+    assert findings.is_good, findings
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_what_the_model_allows_is_no_violation(operations: list[Operation]) -> N
 )
 def test_each_violation_is_found(operations: list[Operation], kind: str) -> None:
     for order in (operations, operations[::-1]):
-        found = check(order)
-        assert not found.is_good
-        assert len(getattr(found, kind)) == 1, found
+        findings = check(order)
+        assert not findings.is_good
+        assert len(getattr(findings, kind)) == 1, findings
 
 
 def test_nothing_checked_is_not_good() -> None:
@@ -89,32 +89,32 @@ def test_a_replica_that_answers_from_an_old_snapshot_is_found(tmp_path: Path) ->
         honest, seeded = History(), History()
         for history, places in ((honest, listens[:1]), (seeded, listens)):
             history.operations.append(Operation(Kind.ISSUE, "a code", 0, 1, True, token))
-            for place in places:
-                _look(history, listens[0], place, token)
+            for address in places:
+                _look(history, listens[0], address, token)
         began = time.monotonic()
         answer = _post(listens[0], listens[0], "revoke", token)
         for history in (honest, seeded):
             history.add(Kind.REVOKE, token, began, answer.ok)
         for history, places in ((honest, listens[:1]), (seeded, listens)):
-            for place in places:
-                _look(history, listens[0], place, token)
+            for address in places:
+                _look(history, listens[0], address, token)
     # Without the 5 seconds of other servers: the database that was asked has the revocation.
     assert check(honest.operations, promise=0).is_good
-    found = check(seeded.operations, promise=0)
-    assert len(found.stale) == 1
-    assert listens[1] in found.stale[0]
+    findings = check(seeded.operations, promise=0)
+    assert len(findings.stale) == 1
+    assert listens[1] in findings.stale[0]
 
 
-def _look(history: History, host: str, place: str, token: str) -> None:
+def _look(history: History, host: str, address: str, token: str) -> None:
     began = time.monotonic()
-    active = _post(host, place, "introspect", token).json()["active"]
-    history.add(Kind.READ, token, began, active, place=place)
+    active = _post(host, address, "introspect", token).json()["active"]
+    history.add(Kind.READ, token, began, active, place=address)
 
 
-def _post(host: str, place: str, path: str, token: str) -> requests.Response:
+def _post(host: str, address: str, path: str, token: str) -> requests.Response:
     form = {"token": token, "client_id": "printer", "client_secret": SECRET}
     headers = {"Host": host}
-    return requests.post(f"http://{place}/oauth/{path}", form, headers=headers, timeout=CEILING)
+    return requests.post(f"http://{address}/oauth/{path}", form, headers=headers, timeout=CEILING)
 
 
 def _token(url: str) -> str:

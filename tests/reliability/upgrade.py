@@ -48,13 +48,13 @@ def rolling_upgrades(folder: Path, times: int, chance: random.Random) -> Outcome
         first.source = newest
         refused = first.refusal()
         wait_for_more(load)
-    found = no_failure(
+    outcome = no_failure(
         "E29 rolling upgrades, two versions at once",
         f"{times} upgrades and roll-backs of two nodes, a downgrade past a contraction refused",
         load,
     )
-    held = found.held and "newer software" in refused and "valetkey database restore" in refused
-    return Outcome(found.name, found.promise, found.counts, held)
+    held = outcome.held and "newer software" in refused and "valetkey database restore" in refused
+    return Outcome(outcome.name, outcome.promise, outcome.counts, held)
 
 
 def later_version(folder: Path, number: int, name: str, script: str) -> Path:

@@ -135,7 +135,7 @@ def soak(folder: Path, times: int, chance: random.Random) -> Outcome:
         "CPU of a flow less than 10 % more than the clients' own"
     )
     counts = "; ".join(map(str, days))
-    return Outcome("E16 soak of 24 hours", promise, counts, all(each.held for each in days))
+    return Outcome("E16 soak of 24 hours", promise, counts, all(day.held for day in days))
 
 
 def _day(folder: Path, engine: str, database: str, hours: int, chance: random.Random) -> _Day:
@@ -190,7 +190,7 @@ def _look(node: Node, apps: Sequence[App]) -> _Look:
 def _drift(apps: Sequence[App], looks: Sequence[_Look]) -> tuple[float, float]:
     """The 99th percentiles of the second and of the last third."""
     third = len(looks) // 3
-    bounds = [looks[min(each, len(looks) - 1)].at for each in (third, 2 * third, len(looks))]
+    bounds = [looks[min(index, len(looks) - 1)].at for index in (third, 2 * third, len(looks))]
     values = [
         [took.seconds for app in apps for took in app.took if begin <= took.at < end]
         for begin, end in pairwise(bounds)

@@ -64,15 +64,20 @@ def webhook_delivery(folder: Path, times: int, chance: random.Random) -> Outcome
     _PROCESSES.set_forkserver_preload([__name__])
     with postgres.database() as url:
         halves = {f"sqlite:///{folder}/webhooks.db": times // 2, url: times - times // 2}
-        found = [asyncio.run(_run(each, kills, chance)) for each, kills in halves.items() if kills]
-    events = sum(each.events for each in found)
+        results = [
+            asyncio.run(_run(database, kills, chance))
+            for database, kills in halves.items()
+            if kills
+        ]
+    events = sum(result.events for result in results)
     counts = (
-        f"{events} events on SQLite and PostgreSQL, {sum(each.kills for each in found)} kills: "
-        f"{sum(each.missing for each in found)} missing, "
-        f"{sum(each.overtaken for each in found)} out of order, "
-        f"{sum(each.repeated for each in found)} sent twice with the same id"
+        f"{events} events on SQLite and PostgreSQL, "
+        f"{sum(result.kills for result in results)} kills: "
+        f"{sum(result.missing for result in results)} missing, "
+        f"{sum(result.overtaken for result in results)} out of order, "
+        f"{sum(result.repeated for result in results)} sent twice with the same id"
     )
-    held = not any(each.missing or each.overtaken or each.unknown for each in found)
+    held = not any(result.missing or result.overtaken or result.unknown for result in results)
     promise = "each event arrives at least once, in order per user, duplicates with the same id"
     return Outcome("E35 webhooks", promise, counts, held)
 
@@ -215,9 +220,9 @@ async def _fail_once(store: Store, clock: c_longlong) -> None:
     """Move the clock to the next attempt, and wait until it has failed."""
 
     async def failures() -> Webhook:
-        found = await store.read(lambda tx: Webhooks.of(tx).find("wh_1"))
-        assert found is not None
-        return found
+        webhook = await store.read(lambda tx: Webhooks.of(tx).find("wh_1"))
+        assert webhook is not None
+        return webhook
 
     before = await failures()
     clock.value = max(clock.value, before.retry_at - SYSTEM.now() + LEASE)
@@ -266,18 +271,18 @@ async def _drain(
 
 def _found(receiver: _Receiver, expected: Mapping[int, Sequence[str]], kills: int) -> _Found:
     sent = Counter(receiver.arrived)
-    known = {each for ids in expected.values() for each in ids}
+    expected_ids = {event_id for ids in expected.values() for event_id in ids}
     overtaken = 0
     for uid, ids in receiver.by_user.items():
-        places = {each: place for place, each in enumerate(expected.get(uid, ()))}
-        order = [places.get(each, -1) for each in ids]
+        places = {event_id: index for index, event_id in enumerate(expected.get(uid, ()))}
+        order = [places.get(event_id, -1) for event_id in ids]
         # A duplicate comes before its successor.
         overtaken += sum(later < earlier for earlier, later in pairwise(order))
     return _Found(
-        events=len(known),
+        events=len(expected_ids),
         kills=kills,
-        missing=len(known - sent.keys()),
-        unknown=len(sent.keys() - known),
+        missing=len(expected_ids - sent.keys()),
+        unknown=len(sent.keys() - expected_ids),
         overtaken=overtaken,
         repeated=sum(count - 1 for count in sent.values()),
     )

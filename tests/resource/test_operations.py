@@ -201,8 +201,8 @@ def test_nothing_is_spared_who_reads_again(tmp_path: Path) -> None:
                 assert (await call("GET", path + "?a=b", token=token)).status == 400
                 refused = await call("GET", path, token=token, accept="text/html")
                 assert refused.status == 406
-                known = await call("GET", path, token=token, if_none_match='"1"')
-                assert known.status == 304
+                answer = await call("GET", path, token=token, if_none_match='"1"')
+                assert answer.status == 304
             await call("PATCH", path, {"title": "Bread"})
             assert (await call("GET", path, token=token)).json["title"] == "Bread"
             call.issuer.revoke("token", draft.token_id)

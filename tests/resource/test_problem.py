@@ -129,7 +129,7 @@ def test_every_code_has_a_title_and_an_address() -> None:
     titles = {code.heading for code in ErrorCode}
     assert len(titles) == len(ErrorCode)
     assert {"Invalid Token Error", "Server Error"} <= titles
-    assert all(each.endswith(" Error") for each in titles)
+    assert all(title.endswith(" Error") for title in titles)
 
 
 async def _shown(call: Api, authorization: str | None) -> Answer:

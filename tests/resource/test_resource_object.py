@@ -22,9 +22,9 @@ class _Shape:
 _OBJECT = ResourceObject("things", _Shape, frozenset(Verb), reads="read your things")
 
 
-def _errors(judge: Callable[[Document], Document], given: Document) -> tuple[FieldError, ...]:
+def _errors(judge: Callable[[Document], Document], document: Document) -> tuple[FieldError, ...]:
     with pytest.raises(Invalid) as invalid:
-        judge(given)
+        judge(document)
     return invalid.value.errors
 
 
@@ -48,8 +48,8 @@ def test_null_in_a_patch_brings_the_default_back_where_there_is_one() -> None:
 
 
 def test_every_error_stands_at_its_place() -> None:
-    given: Document = {"title": 7, "tags": ["ok", "long"], "stars": True, "x~/y": 1}
-    errors = {error.pointer: error.detail for error in _errors(_OBJECT.created, given)}
+    document: Document = {"title": 7, "tags": ["ok", "long"], "stars": True, "x~/y": 1}
+    errors = {error.pointer: error.detail for error in _errors(_OBJECT.created, document)}
     assert errors == {
         "/title": "must be a string, not an integer",
         "/tags/1": "must have at most 2 characters",

@@ -13,8 +13,8 @@ from valetkey.resource.scopes import SCOPES
 
 
 def test_every_scope_that_is_asked_for_has_a_sentence() -> None:
-    asked = {scope for each in OBJECTS for verb in each.verbs for scope in each.scopes(verb)}
-    assert asked == set(SCOPES)
+    scopes = {scope for kind in OBJECTS for verb in kind.verbs for scope in kind.scopes(verb)}
+    assert scopes == set(SCOPES)
 
 
 def test_a_sentence_completes_this_app_wants_to() -> None:
@@ -29,7 +29,7 @@ def test_a_sentence_completes_this_app_wants_to() -> None:
 def test_who_people_are_is_no_business_of_this_api() -> None:
     assert not set(IDENTITY_SCOPES) & set(SCOPES)
     assert not {
-        name for each in OBJECTS for verb in each.verbs for name in each.scopes(verb)
+        name for kind in OBJECTS for verb in kind.verbs for name in kind.scopes(verb)
     } & set(IDENTITY_SCOPES)
 
 
@@ -39,14 +39,14 @@ def test_a_token_for_signing_in_opens_nothing_here(tmp_path: Path) -> None:
             token = call.issuer.token(" ".join(IDENTITY_SCOPES))
             for path in ("/v2/account", "/v2/notes", "/v2/authorizations"):
                 assert (await call("GET", path, token=token)).status == 403
-            said = await call("GET", "/.well-known/oauth-protected-resource")
-            assert not set(IDENTITY_SCOPES) & set(said.json["scopes_supported"])
+            answer = await call("GET", "/.well-known/oauth-protected-resource")
+            assert not set(IDENTITY_SCOPES) & set(answer.json["scopes_supported"])
 
     asyncio.run(story())
 
 
 def test_only_what_can_be_changed_has_a_scope_for_it() -> None:
-    for each in OBJECTS:
-        writable = any(verb.writes for verb in each.verbs)
-        assert (f"{each.name}:write" in SCOPES) is writable
-        assert Verb.READ in each.verbs
+    for kind in OBJECTS:
+        writable = any(verb.writes for verb in kind.verbs)
+        assert (f"{kind.name}:write" in SCOPES) is writable
+        assert Verb.READ in kind.verbs

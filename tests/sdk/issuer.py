@@ -183,7 +183,7 @@ class Issuer:
         token = self.references.get(text)
         if token is None or token.expires_at <= self.clock.now():
             return {"active": False}
-        said: dict[str, object] = {
+        answer: dict[str, object] = {
             "active": True,
             "scope": str(token.scope),
             "client_id": token.client_id,
@@ -196,21 +196,21 @@ class Issuer:
             "token_type": "bearer",
         }
         if token.bindings:
-            said["cnf"] = {each.method: each.thumbprint for each in token.bindings}
-        said |= token.claims
+            answer["cnf"] = {binding.method: binding.thumbprint for binding in token.bindings}
+        answer |= token.claims
         if token.grant_id is not None:
-            said["grant_id"] = token.grant_id
-        return said
+            answer["grant_id"] = token.grant_id
+        return answer
 
-    def _identity(self, asked: dict[str, Any]) -> tuple[int, object]:
-        subject = str(_claims(asked["access_token"])["sub"])
-        name, changes = asked.get("id", ""), asked.get("changes", {})
-        if asked["object"] == "authorizations":
+    def _identity(self, request: dict[str, Any]) -> tuple[int, object]:
+        subject = str(_claims(request["access_token"])["sub"])
+        name, changes = request.get("id", ""), request.get("changes", {})
+        if request["object"] == "authorizations":
             own = {key: value for key, value in self.grants.items() if value["uid"] == subject}
             shown = {key: {"id": key, **value} for key, value in own.items()}
-            for each in shown.values():
-                del each["uid"]
-            if asked["verb"] == "list":
+            for grant in shown.values():
+                del grant["uid"]
+            if request["verb"] == "list":
                 return 200, {"records": list(shown.values())}
             if name not in shown:
                 return 404, {
@@ -218,11 +218,11 @@ class Issuer:
                     "error_description": "no such authorization",
                     "reference": "VK-AAAA-BBBB-CCCC",
                 }
-            if asked["verb"] == "delete":
+            if request["verb"] == "delete":
                 del self.grants[name]
                 return 200, {"record": None}
             return 200, {"record": shown[name]}
-        home = self.accounts if asked["object"] == "account" else self.clients
+        home = self.accounts if request["object"] == "account" else self.clients
         record = home[subject]
         if changes.get("redirect_uri", "https://").startswith("javascript:"):
             return 400, {

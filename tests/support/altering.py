@@ -25,7 +25,7 @@ def altering(url: str, *alterations: tuple[str, str], others: Sequence[str] = ()
     Every second connection reaches the first of the URLs `others`, if there is one.
     """
     name, _, home = url.partition("?host=")
-    homes = (home, *(each.partition("?host=")[2] for each in others))
+    homes = (home, *(other.partition("?host=")[2] for other in others))
     numbers = count()
 
     def serve(client: socket.socket) -> None:
@@ -59,8 +59,8 @@ def _alter(client: socket.socket, server: socket.socket, alterations: Alteration
         body = _exactly(client, length - 4)
         if kind in {_QUERY, _PARSE}:
             parts = body.split(b"\0")
-            place = 0 if kind == _QUERY else 1
-            parts[place] = _altered(parts[place], alterations)
+            index = 0 if kind == _QUERY else 1
+            parts[index] = _altered(parts[index], alterations)
             body = b"\0".join(parts)
         server.sendall(_HEADER.pack(kind, len(body) + 4) + body)
 

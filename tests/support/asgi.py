@@ -77,8 +77,8 @@ class Answer:
 
     @property
     def json(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.body)
-        return found
+        document: dict[str, object] = json.loads(self.body)
+        return document
 
     def text(self, name: str) -> str:
         """Return a member of the JSON object that must be a string."""

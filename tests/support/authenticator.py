@@ -43,12 +43,12 @@ class SoftAuthenticator:
 
     def create(self, options: str) -> str:
         """What the browser answers to `navigator.credentials.create`."""
-        asked = json.loads(options)
+        request = json.loads(options)
         key = SoftKey(
             SYSTEM.random(32),
             generate_private_key(SECP256R1()),
-            from_base64url(asked["user"]["id"]) or b"",
-            asked["rp"]["id"],
+            from_base64url(request["user"]["id"]) or b"",
+            request["rp"]["id"],
         )
         self.keys.append(key)
         numbers = key.key.public_key().public_numbers()
@@ -65,18 +65,18 @@ class SoftAuthenticator:
         return self._answer(
             key,
             {
-                "clientDataJSON": self._client("webauthn.create", asked["challenge"], {}),
+                "clientDataJSON": self._client("webauthn.create", request["challenge"], {}),
                 "attestationObject": to_base64url(cbor.encode(statement)),
             },
         )
 
     def get(self, options: str, which: int = 0, changed: Mapping[str, object] | None = None) -> str:
         """What it answers to `navigator.credentials.get`, with one of its keys."""
-        asked, key = json.loads(options), self.keys[which]
+        request, key = json.loads(options), self.keys[which]
         if self.counts:
             key.counter += 1
         data = self._data(key, self.flags)
-        client = self._client("webauthn.get", asked["challenge"], changed or {})
+        client = self._client("webauthn.get", request["challenge"], changed or {})
         signed = data + sha256(from_base64url(client) or b"").digest()
         return self._answer(
             key,
@@ -92,8 +92,13 @@ class SoftAuthenticator:
         return sha256(key.domain.encode()).digest() + pack(">BI", flags, key.counter)
 
     def _client(self, kind: str, challenge: str, changed: Mapping[str, object]) -> str:
-        said = {"type": kind, "challenge": challenge, "origin": self.origin, "crossOrigin": False}
-        return to_base64url(json.dumps({**said, **changed}).encode())
+        client_data = {
+            "type": kind,
+            "challenge": challenge,
+            "origin": self.origin,
+            "crossOrigin": False,
+        }
+        return to_base64url(json.dumps({**client_data, **changed}).encode())
 
     def _answer(self, key: SoftKey, response: dict[str, str]) -> str:
         return json.dumps(

@@ -37,14 +37,16 @@ class _Texts(HTMLParser):
         self._end()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag not in _INLINE and tag not in _NAMES:
             self._end()
-        self.language = self.language or given.get("lang", "")
-        other = given.get("lang", self.language) != self.language
-        silent = any(self._silent[-1:]) or tag in _NAMES or other or given.get("translate") == "no"
+        self.language = self.language or attributes.get("lang", "")
+        other = attributes.get("lang", self.language) != self.language
+        silent = (
+            any(self._silent[-1:]) or tag in _NAMES or other or attributes.get("translate") == "no"
+        )
         if not silent:
-            self.found += [_plain(given[name]) for name in _SAYING if name in given]
+            self.found += [_plain(attributes[name]) for name in _SAYING if name in attributes]
         if tag not in VOID:
             self._silent.append(silent)
 
@@ -78,11 +80,11 @@ def _known(tag: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the English messages and words that no translation is or has."""
     texts = dict[str, None]()
     translations = dict[str, None]()
-    for message in filter(lambda each: each.id, read(tag)):
+    for message in filter(lambda entry: entry.id, read(tag)):
         ids, strings = message.id, message.string
         texts |= dict.fromkeys(map(_plain, (ids,) if isinstance(ids, str) else ids))
-        said = (strings,) if isinstance(strings, str) else strings or ()
-        translations |= dict.fromkeys(map(_plain, said))
+        forms = (strings,) if isinstance(strings, str) else strings or ()
+        translations |= dict.fromkeys(map(_plain, forms))
     return frozenset(texts.keys() - translations), frozenset(
         _words(texts).keys() - _words(translations).keys()
     )

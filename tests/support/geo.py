@@ -34,7 +34,7 @@ def encode(value: object) -> bytes:
             data = value.to_bytes((value.bit_length() + 7) // 8, "big")
             return _control(6 if len(data) <= 4 else 9, len(data)) + data
         case Mapping():
-            parts = [encode(name) + encode(each) for name, each in value.items()]
+            parts = [encode(name) + encode(member) for name, member in value.items()]
             return _control(7, len(parts)) + b"".join(parts)
         case list():
             return _control(11, len(value)) + b"".join(map(encode, value))
@@ -98,10 +98,10 @@ def geo_database(
             node = int(tree[node][side])
         offsets[text] = len(data)
         data += encode(record)
-    found: dict[int | str, int] = {-1: len(tree)}
-    found |= {text: len(tree) + 16 + at for text, at in offsets.items()}
+    numbers: dict[int | str, int] = {-1: len(tree)}
+    numbers |= {text: len(tree) + 16 + at for text, at in offsets.items()}
     nodes = b"".join(
-        _pair(*(int(found.get(side, side)) for side in pair), bits=bits) for pair in tree
+        _pair(*(int(numbers.get(side, side)) for side in pair), bits=bits) for pair in tree
     )
     metadata = {
         "node_count": len(tree),

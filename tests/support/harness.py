@@ -120,29 +120,29 @@ class Harness(Caller):
         """Return a browser that has visited nothing yet."""
         return Browser(self.app, dict(cookies or {}), host=host, scheme=scheme)
 
-    async def token(self, client_id: str, path: str = "/oauth/token", **said: str) -> Answer:
+    async def token(self, client_id: str, path: str = "/oauth/token", **parameters: str) -> Answer:
         """Send a form with the credentials of this client."""
-        form = {"client_id": client_id, **said}
+        form = {"client_id": client_id, **parameters}
         client = self.clients.get(client_id)
         if client is not None and client.secrets:
             form.setdefault("client_secret", SECRET)
         return await self.post(path, form)
 
-    async def own_token(self, client_id: str, **said: str) -> str:
+    async def own_token(self, client_id: str, **parameters: str) -> str:
         """Return an access token of the client itself."""
-        answer = await self.token(client_id, grant_type="client_credentials", **said)
+        answer = await self.token(client_id, grant_type="client_credentials", **parameters)
         assert answer.status == 200, answer.body
         return answer.text("access_token")
 
-    async def exchange(self, client_id: str, code: str, **said: str) -> Answer:
+    async def exchange(self, client_id: str, code: str, **parameters: str) -> Answer:
         """Redeem an authorization code."""
-        said = {"redirect_uri": CALLBACK, **said}
-        return await self.token(client_id, grant_type="authorization_code", code=code, **said)
+        parameters = {"redirect_uri": CALLBACK, **parameters}
+        return await self.token(client_id, grant_type="authorization_code", code=code, **parameters)
 
-    async def refresh(self, client_id: str, refresh_token: str, **said: str) -> Answer:
+    async def refresh(self, client_id: str, refresh_token: str, **parameters: str) -> Answer:
         """Use a refresh token."""
         return await self.token(
-            client_id, grant_type="refresh_token", refresh_token=refresh_token, **said
+            client_id, grant_type="refresh_token", refresh_token=refresh_token, **parameters
         )
 
     async def introspect(self, token: str) -> dict[str, object]:
@@ -152,10 +152,10 @@ class Harness(Caller):
         assert answer.status == 200, answer.body
         return answer.json
 
-    async def ask(self, token: str, object: str, verb: str, **said: object) -> Answer:
+    async def ask(self, token: str, object: str, verb: str, **fields: object) -> Answer:
         """Send a request of the resource server for a record."""
-        asked = {"access_token": token, "object": object, "verb": verb, **said}
-        return await self.raw_ask(json.dumps(asked).encode())
+        request = {"access_token": token, "object": object, "verb": verb, **fields}
+        return await self.raw_ask(json.dumps(request).encode())
 
     async def raw_ask(self, body: bytes) -> Answer:
         """Send these bytes as a request of the resource server for a record."""
@@ -219,14 +219,14 @@ class Harness(Caller):
         reference = (await self.post("/oauth/token", {"grant_type": "none"})).text("reference")
         await until_found(lambda: self.read(lambda tx: tx.decisions.find(reference)))
 
-    async def client(self, client_id: str, **said: object) -> Client:
-        """Register a client through the rules; `said` changes the metadata."""
+    async def client(self, client_id: str, **changes: object) -> Client:
+        """Register a client through the rules; `changes` apply to the metadata."""
         metadata = ClientMetadata(
             client_id.capitalize(), redirect_uris=(CALLBACK,), scopes=USER_SCOPES
         )
-        if said.get("grant_types") == ("client_credentials",):
+        if changes.get("grant_types") == ("client_credentials",):
             metadata = replace(metadata, redirect_uris=(), scopes=())
-        metadata = replace(metadata, **said)  # type: ignore[arg-type]
+        metadata = replace(metadata, **changes)  # type: ignore[arg-type]
         secret = Secret(SECRET) if metadata.proof == "client_secret" else None
         registrar = self.foundation.registrar("test")
         client = await self.write(
@@ -261,11 +261,11 @@ class Harness(Caller):
         uid: Uid = ADA,
         redirect_uri_given: bool = True,
         code_challenge: str = "",
-        **said: object,
+        **changes: object,
     ) -> str:
         """Issue an authorization code with the session and the consent behind it.
 
-        `said` changes its payload.
+        `changes` apply to its payload.
         """
         key, random, now = self.foundation.keyring.fingerprint_key, SYSTEM.random, self.clock.now
         session_id, text = fresh_id("se", random), fresh_secret(Prefix.CODE, random).reveal()
@@ -283,7 +283,7 @@ class Harness(Caller):
             client_generation=0 if client is None else client.generation,
             user_generation=of_user,
         )
-        payload = replace(payload, **said)  # type: ignore[arg-type]
+        payload = replace(payload, **changes)  # type: ignore[arg-type]
         until = Instant(now + 36_000)
         session = Session(session_id, uid, now, ("pwd",), "Firefox", now, now, until, None)
         voucher = Voucher(
@@ -344,12 +344,12 @@ async def harness(
     """
     clock = Clock()
     runtime = Runtime(lambda: clock.now, SYSTEM.random)
-    given = Settings()
+    defaults = Settings()
     settings = replace(
-        given,
-        resource=replace(given.resource, credential_text=Secret(CREDENTIAL)),
+        defaults,
+        resource=replace(defaults.resource, credential_text=Secret(CREDENTIAL)),
         passwords=QUICK_PASSWORDS,
-        tokens=replace(given.tokens, signing_algorithms=algorithms),
+        tokens=replace(defaults.tokens, signing_algorithms=algorithms),
         source=SettingsSource(None, directory, {}),
     )
     settings = replace(settings, **more)

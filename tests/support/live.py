@@ -54,7 +54,7 @@ _COLUMNS = {
 }
 
 
-_SWEEPS = (*SWEEPS, *(sweep for each in FEATURES for sweep in each.sweeps))
+_SWEEPS = (*SWEEPS, *(sweep for feature in FEATURES for sweep in feature.sweeps))
 
 
 def secret_of(client_id: str) -> str:
@@ -108,35 +108,35 @@ class LiveServers:
             grant_types=(*CODE_GRANT, "implicit", "password"),
         )
 
-    def client(self, client_id: str, *, secret: str | None = "", **said: object) -> None:
-        """Register a client; `said` changes its metadata, `secret` may be None for no secret."""
+    def client(self, client_id: str, *, secret: str | None = "", **changes: object) -> None:
+        """Register a client; `changes` are to its metadata, `secret` may be None for no secret."""
         metadata = ClientMetadata(
             name=client_id, redirect_uris=(CALLBACK,), grant_types=CODE_GRANT, scopes=SCOPES
         )
-        if said.get("grant_types") == ("client_credentials",):
+        if changes.get("grant_types") == ("client_credentials",):
             metadata = replace(metadata, redirect_uris=(), scopes=())
-        metadata = replace(metadata, **said)  # type: ignore[arg-type]
+        metadata = replace(metadata, **changes)  # type: ignore[arg-type]
         if secret == "":
             secret = secret_of(client_id)
         self.servers.register_client(metadata, client_id, secret)
 
-    def ask(self, person: UserAgent, client_id: str = "web1", **said: str) -> Page:
-        """Open a valid authorization request, changed by `said`; "" leaves a parameter out."""
-        asked = {
+    def ask(self, person: UserAgent, client_id: str = "web1", **changes: str) -> Page:
+        """Open a valid authorization request with these `changes`; "" leaves a parameter out."""
+        parameters = {
             "response_type": "code",
             "client_id": client_id,
             "redirect_uri": CALLBACK,
             "scope": "notes:read",
             "state": "xyz",
-            **said,
+            **changes,
         }
-        query = urlencode({name: value for name, value in asked.items() if value})
+        query = urlencode({name: value for name, value in parameters.items() if value})
         return person.open(f"{self.auth}/oauth/authorize?{query}")
 
-    def allow(self, client_id: str = "web1", user: str = "alice", **said: str) -> Page:
+    def allow(self, client_id: str = "web1", user: str = "alice", **changes: str) -> Page:
         """Sign in and allow; return the redirect to the client."""
         person = UserAgent(self.auth)
-        page = self.ask(person, client_id, **said)
+        page = self.ask(person, client_id, **changes)
         assert page.status == 200, page.text
         page = person.sign_in(page, user, PASSWORD)
         if not page.location:
@@ -144,35 +144,35 @@ class LiveServers:
         assert page.status == 303, page.text
         return page
 
-    def code(self, client_id: str = "web1", **said: str) -> str:
+    def code(self, client_id: str = "web1", **changes: str) -> str:
         """Return a fresh code for this client."""
         if client_id in {"spa1", "nat1", "strict1"}:
-            said = {"code_challenge": CHALLENGE, "code_challenge_method": "S256", **said}
-        return self.allow(client_id, **said).redirect_parameters["code"]
+            changes = {"code_challenge": CHALLENGE, "code_challenge_method": "S256", **changes}
+        return self.allow(client_id, **changes).redirect_parameters["code"]
 
     def token(
-        self, client_id: str = "web1", *, path: str = "/oauth/token", **said: str
+        self, client_id: str = "web1", *, path: str = "/oauth/token", **parameters: str
     ) -> "Answer":
         """Send a token request in the body, with the client's secret; "" leaves a parameter out."""
-        form = {"client_id": client_id, **said}
+        form = {"client_id": client_id, **parameters}
         if client_id not in {"spa1", "nat1", "pk1"}:
             form.setdefault("client_secret", secret_of(client_id))
         return self.post(path, {name: value for name, value in form.items() if value})
 
-    def exchange(self, code: str, client_id: str = "web1", **said: str) -> "Answer":
+    def exchange(self, code: str, client_id: str = "web1", **parameters: str) -> "Answer":
         """Redeem a code as its client would."""
         if client_id in {"spa1", "nat1", "strict1"}:
-            said = {"code_verifier": VERIFIER, **said}
-        asked = {"code": code, "redirect_uri": CALLBACK, **said}
-        return self.token(client_id, grant_type="authorization_code", **asked)
+            parameters = {"code_verifier": VERIFIER, **parameters}
+        form = {"code": code, "redirect_uri": CALLBACK, **parameters}
+        return self.token(client_id, grant_type="authorization_code", **form)
 
-    def refresh(self, token: str, client_id: str = "web1", **said: str) -> "Answer":
+    def refresh(self, token: str, client_id: str = "web1", **parameters: str) -> "Answer":
         """Send a refresh request as the client would."""
-        return self.token(client_id, grant_type="refresh_token", refresh_token=token, **said)
+        return self.token(client_id, grant_type="refresh_token", refresh_token=token, **parameters)
 
-    def tokens(self, client_id: str = "web1", **said: str) -> dict[str, str]:
+    def tokens(self, client_id: str = "web1", **changes: str) -> dict[str, str]:
         """Return a token response for alice."""
-        answer = self.exchange(self.code(client_id, **said), client_id)
+        answer = self.exchange(self.code(client_id, **changes), client_id)
         answer.ok()
         return answer.json
 
@@ -261,8 +261,8 @@ class Answer:
 
     @property
     def json(self) -> dict[str, str]:
-        said: dict[str, str] = self.response.json()
-        return said
+        document: dict[str, str] = self.response.json()
+        return document
 
     def ok(self) -> None:
         """Fail unless it is a success."""
@@ -304,17 +304,17 @@ def live_servers(
     populate: Callable[[LiveServers], None] = LiveServers.populate,
 ) -> Generator[LiveServers]:
     """Start both servers with the users and clients that `populate` registers."""
-    given = settings or Settings()
-    quick = given.passwords == PasswordSettings()
-    passwords = replace(QUICK_PASSWORDS, queue=100) if quick else given.passwords
+    base_settings = settings or Settings()
+    quick = base_settings.passwords == PasswordSettings()
+    passwords = replace(QUICK_PASSWORDS, queue=100) if quick else base_settings.passwords
     settings = replace(
-        given,
+        base_settings,
         passwords=passwords,
-        tokens=replace(given.tokens, signing_algorithms=algorithms),
+        tokens=replace(base_settings.tokens, signing_algorithms=algorithms),
     )
     if database:
         settings = replace(settings, authorization=AuthorizationSettings(database=database))
     with Servers(directory, settings=settings, with_resource=resource) as servers:
-        found = LiveServers(servers)
-        populate(found)
-        yield found
+        live = LiveServers(servers)
+        populate(live)
+        yield live

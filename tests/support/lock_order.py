@@ -86,8 +86,8 @@ def watch() -> None:
     ask, end = SQLiteConnection._ask, SQLiteConnection.end
 
     def asked(connection: Any, sql: str, params: dict[str, object]) -> list[Any]:
-        found = _CHANGE.match(sql)
-        if found is None:
+        match = _CHANGE.match(sql)
+        if match is None:
             return ask(connection, sql, params)
         if sql == _REGISTER_CHANGE:
             _of(connection).take((_REVISION, 0), sql, exclusive=True)

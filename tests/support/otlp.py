@@ -81,11 +81,11 @@ def otlp_receiver() -> Generator[Receiver]:
                 heard.spans += _decoded(body)
             answer: Any = service.ExportTraceServiceResponse()
             answer.partial_success.rejected_spans = heard.rejects
-            said = answer.SerializeToString()
+            content = answer.SerializeToString()
             self.send_response(status)
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(content)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(content)
 
         def log_message(self, format: str, *_: object) -> None:
             """Say nothing."""
@@ -104,7 +104,7 @@ def otlp_receiver() -> Generator[Receiver]:
 
 
 def _decoded(body: bytes) -> list[Received]:
-    said: Any = service.ExportTraceServiceRequest.FromString(body)
+    request: Any = service.ExportTraceServiceRequest.FromString(body)
     return [
         Received(
             service=str(_plain(process.resource.attributes)["service.name"]),
@@ -118,7 +118,7 @@ def _decoded(body: bytes) -> list[Received]:
             failed=span.status.code == 2,
             attributes=_plain(span.attributes),
         )
-        for process in said.resource_spans
+        for process in request.resource_spans
         for scope in process.scope_spans
         for span in scope.spans
     ]
@@ -126,8 +126,8 @@ def _decoded(body: bytes) -> list[Received]:
 
 def without_random(body: bytes) -> bytes:
     """Return the request without ids and times, whose bytes could be any short word."""
-    said: Any = service.ExportTraceServiceRequest.FromString(body)
-    for process in said.resource_spans:
+    request: Any = service.ExportTraceServiceRequest.FromString(body)
+    for process in request.resource_spans:
         for attribute in process.resource.attributes:
             if attribute.key == "service.instance.id":
                 attribute.ClearField("value")
@@ -140,8 +140,11 @@ def without_random(body: bytes) -> bytes:
                         attribute.ClearField("value")
                 for event in span.events:
                     event.ClearField("time_unix_nano")
-    return bytes(said.SerializeToString())
+    return bytes(request.SerializeToString())
 
 
 def _plain(attributes: Any) -> dict[str, str | int]:
-    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in attributes
+    }

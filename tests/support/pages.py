@@ -39,22 +39,22 @@ class Pages:
 @contextmanager
 def pages(tls: ssl.SSLContext | None = None) -> Generator[Pages]:
     """The server, running; over https as `localhost` with a context for that."""
-    found = Pages("")
+    site = Pages("")
 
     class Handler(BaseHTTPRequestHandler):
         def setup(self) -> None:
-            found.connections += 1
+            site.connections += 1
             super().setup()
 
         def do_POST(self) -> None:
             assert self.headers["content-type"] == "application/x-www-form-urlencoded"
             body = self.rfile.read(int(self.headers["content-length"]))
-            found.sent.append(dict(parse_qsl(body.decode(), strict_parsing=True)))
+            site.sent.append(dict(parse_qsl(body.decode(), strict_parsing=True)))
             self.do_GET()
 
         def do_GET(self) -> None:
-            found.asked.append(self.path)
-            page = found.at.get(self.path, Page(status=404))
+            site.asked.append(self.path)
+            page = site.at.get(self.path, Page(status=404))
             time.sleep(page.slow)
             if page.release is not None:
                 page.release.wait(60)
@@ -81,17 +81,17 @@ def pages(tls: ssl.SSLContext | None = None) -> Generator[Pages]:
             return
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_port}"
+        site.url = f"http://127.0.0.1:{server.server_port}"
         if tls is not None:
             # The handshake is made by whichever thread reads first.
             server.socket = tls.wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
-            found.url = f"https://localhost:{server.server_port}"
+            site.url = f"https://localhost:{server.server_port}"
         thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
-            yield found
+            yield site
         finally:
             server.shutdown()
             thread.join()

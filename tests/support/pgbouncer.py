@@ -47,8 +47,8 @@ def pooling_statements(url: str) -> AbstractContextManager[str]:
 def _pooling(url: str, mode: str, connections: int, settings: dict[str, int]) -> Generator[str]:
     name, _, sockets = url.partition("?host=")
     program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-    with tempfile.TemporaryDirectory(prefix="vk-pgb-", dir="/tmp") as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix="vk-pgb-", dir="/tmp") as directory:
+        folder = Path(directory)
         folder.chmod(0o777)
         configuration = folder / "pgbouncer.ini"
         text = _CONFIGURATION.format(

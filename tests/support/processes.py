@@ -17,7 +17,7 @@ def children(pid: int) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """Return the children, each followed by its own."""
-    return [each for child in children(pid) for each in (child, *descendants(child))]
+    return [descendant for child in children(pid) for descendant in (child, *descendants(child))]
 
 
 def workers(pid: int) -> list[int]:

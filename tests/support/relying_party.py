@@ -85,9 +85,9 @@ class RelyingParty:
             },
             timeout=CEILING,
         )
-        said: dict[str, object] = answer.json()
-        assert answer.status_code == 200, said
-        return said
+        tokens: dict[str, object] = answer.json()
+        assert answer.status_code == 200, tokens
+        return tokens
 
     def claims_of(self, token: str, typ: str) -> dict[str, object]:
         """What a token of the provider says, if it is one of this type for this app."""
@@ -130,17 +130,17 @@ def _answer(app: RelyingParty) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
-            asked = dict(parse_qsl(parts.query))
+            parameters = dict(parse_qsl(parts.query))
             if parts.path == "/":
                 sid = app.sessions.get(self._cookie())
                 self._say(200 if sid else 401, "signed in" if sid else "nobody")
             elif parts.path == "/cb":
-                self._begin(asked)
+                self._begin(parameters)
             elif parts.path == "/sign-in":
                 self._go(f"{app.issuer}/oauth/authorize?{_request(app)}")
             elif parts.path == "/out":
-                assert asked["iss"] == app.issuer
-                app.forget(asked["sid"])
+                assert parameters["iss"] == app.issuer
+                app.forget(parameters["sid"])
                 self._say(200, "out")
             else:
                 self._say(200, "good bye" if parts.path == "/bye" else "?")
@@ -153,8 +153,8 @@ def _answer(app: RelyingParty) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             (token,) = fields["logout_token"]
             self._say(app.hear(token), "")
 
-        def _begin(self, asked: Mapping[str, str]) -> None:
-            token = str(app.tokens_of(asked["code"])["id_token"])
+        def _begin(self, parameters: Mapping[str, str]) -> None:
+            token = str(app.tokens_of(parameters["code"])["id_token"])
             claims = app.claims_of(token, "JWT")
             cookie = f"{app.client_id}-{len(app.sessions)}-{claims['iat']}"
             app.sessions[cookie] = str(claims["sid"])
@@ -162,8 +162,8 @@ def _answer(app: RelyingParty) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
 
         def _cookie(self) -> str:
             jar = SimpleCookie(self.headers.get("cookie", ""))
-            found = jar.get(f"{_COOKIE}-{app.port}")
-            return found.value if found else ""
+            cookie = jar.get(f"{_COOKIE}-{app.port}")
+            return cookie.value if cookie else ""
 
         def _go(self, url: str, cookie: str = "") -> None:
             self.send_response(303)

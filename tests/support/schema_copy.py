@@ -68,7 +68,7 @@ def _statements_of(db: Connection) -> Sequence[str]:
     for table in (str(name) for kind, name, _ in objects if kind == "table"):
         rows = db.rows(f"SELECT * FROM {table}")
         values = (", ".join(map(_literal, row)) for row in rows)
-        statements += [f"INSERT INTO {table} VALUES ({each})" for each in values]
+        statements += [f"INSERT INTO {table} VALUES ({literals})" for literals in values]
     return statements
 
 
@@ -119,8 +119,8 @@ def _made(package: str) -> apsw.Connection:
 
 def _replace_if_empty(parameters: Mapping[str, str], package: str) -> None:
     """Put a copy of the migrated database in place of an empty one that nobody uses."""
-    known = {"host": str(postgres.run_folder()), "user": postgres.USER}
-    if "options" in parameters or {**parameters, **known} != parameters:
+    server_parameters = {"host": str(postgres.run_folder()), "user": postgres.USER}
+    if "options" in parameters or {**parameters, **server_parameters} != parameters:
         return
     name, folder = parameters["dbname"], postgres.server()
     # Of several that migrate one database at once, one copies.

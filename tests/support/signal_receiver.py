@@ -41,7 +41,7 @@ class SignalReceiver:
 
     def types(self, path: str = "/events") -> list[str]:
         """Return the last parts of the event types accepted at a path."""
-        return [next(iter(each["events"])).rpartition("/")[2] for each in self.of(path)]
+        return [next(iter(claims["events"])).rpartition("/")[2] for claims in self.of(path)]
 
     def verify(self, token: str) -> dict[str, Any]:
         """Return the claims of a token that is valid for a receiver of SSF 1.0."""
@@ -73,9 +73,9 @@ class SignalReceiver:
             self.requests += 1
             await self.opened.wait()
             path = line.split(" ")[1]
-            said = self._receive(path, headers, body)
+            answer = self._receive(path, headers, body)
             if self.status:
-                writer.write(said)
+                writer.write(answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, OSError):
             pass
@@ -83,12 +83,16 @@ class SignalReceiver:
             writer.close()
 
     def _receive(self, path: str, headers: dict[str, str], body: bytes) -> bytes:
-        wanted = {
+        expected_headers = {
             "content-type": "application/secevent+jwt",
             "accept": "application/json",
             "authorization": SECRET,
         }
-        self.faults += [f"{n}: {headers.get(n)}" for n in wanted if headers.get(n) != wanted[n]]
+        self.faults += [
+            f"{n}: {headers.get(n)}"
+            for n in expected_headers
+            if headers.get(n) != expected_headers[n]
+        ]
         try:
             claims = self.verify(body.decode())
         except (AssertionError, jwt.PyJWTError, KeyError) as error:

@@ -48,17 +48,17 @@ def _of(path: Path, package: str) -> Iterator[Statement]:
     named = _constants(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and _is_verb(node.func):
-            place = f"{path.relative_to(ROOT)}:{node.lineno}"
+            position = f"{path.relative_to(ROOT)}:{node.lineno}"
             declared = [sql for _, sql in _declared(path, node.args[0])]
             for sql in declared or _texts(node.args[0], named):
-                yield Statement(place, package, sql)
+                yield Statement(position, package, sql)
         elif isinstance(node, ast.Call):
-            place = f"{path.relative_to(ROOT)}:{node.lineno}"
+            position = f"{path.relative_to(ROOT)}:{node.lineno}"
             for record in _records(path, node):
                 for sql in _texts(node.args[1], named):
-                    yield Statement(place, package, sql and record.statement(sql))
+                    yield Statement(position, package, sql and record.statement(sql))
             for record, sql in _declared_with_records(path, node):
-                yield Statement(place, package, record.statement(sql))
+                yield Statement(position, package, record.statement(sql))
 
 
 def _is_verb(function: ast.expr) -> bool:
@@ -87,11 +87,11 @@ def _records(path: Path, call: ast.Call) -> Iterator[Record[object]]:
                 case ast.Attribute(attr=field):
                     # A field of a class, which says in its own subclasses what it is.
                     yield from (
-                        each.default
-                        for found in module.values()
-                        if isinstance(found, type) and issubclass(found, Struct)
-                        for each in fields(found)
-                        if each.name == field and isinstance(each.default, Record)
+                        member.default
+                        for candidate in module.values()
+                        if isinstance(candidate, type) and issubclass(candidate, Struct)
+                        for member in fields(candidate)
+                        if member.name == field and isinstance(member.default, Record)
                     )
                 case _:
                     pass
@@ -153,9 +153,9 @@ def _constants(tree: ast.AST) -> Mapping[str, list[ast.expr]]:
                 pass
     for name, values in loops:
         several = named.get(values.id, []) if isinstance(values, ast.Name) else [values]
-        for each in [*several]:
-            if isinstance(each, ast.Tuple):
-                named.setdefault(name, []).extend(each.elts)
+        for expression in [*several]:
+            if isinstance(expression, ast.Tuple):
+                named.setdefault(name, []).extend(expression.elts)
     return named
 
 

@@ -23,25 +23,25 @@ def wait_until(condition: Callable[[], T], what: str = "", *, every: float = _EV
     It is asked `every` so many seconds: less often where asking takes a process or a request.
     """
     deadline = time.monotonic() + CEILING
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, what or "it never happened"
         time.sleep(every)
-    return found
+    return result
 
 
 async def until(condition: Callable[[], T], what: str = "") -> T:
     """The same beside an event loop."""
     deadline = time.monotonic() + CEILING
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, what or "it never happened"
         await asyncio.sleep(_EVERY)
-    return found
+    return result
 
 
 async def until_found(look: Callable[[], Awaitable[T]], what: str = "") -> T:
     """The same for something that has to be asked."""
     deadline = time.monotonic() + CEILING
-    while not (found := await look()):
+    while not (result := await look()):
         assert time.monotonic() < deadline, what or "it never happened"
         await asyncio.sleep(_EVERY)
-    return found
+    return result

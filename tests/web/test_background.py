@@ -36,11 +36,11 @@ def _told_of(failures: list[Exception]) -> list[dict[str, object]]:
         async with asyncio.timeout(CEILING):
             await asyncio.gather(*offload.start_background((sweep,), (_Gone,)))
 
-    told = io.StringIO()
-    log.set_up("info", "json", told)
+    stream = io.StringIO()
+    log.set_up("info", "json", stream)
     asyncio.run(main())
     assert not left
-    return [json.loads(line) for line in told.getvalue().splitlines()]
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_unexpected_failure_is_logged_once_a_minute_with_type_and_place() -> None:
@@ -56,8 +56,8 @@ def test_each_cause_is_logged_by_itself_and_every_failure_counted() -> None:
         return sum(value for _, (value,) in metrics.JOB_FAILURES.samples())
 
     before = failures()
-    told = _told_of([ValueError(), KeyError(), ValueError(), _Gone("disk"), _Gone("disk")])
-    assert [str(line["cause"]).partition("sweep: ")[2] for line in told] == [
+    lines = _told_of([ValueError(), KeyError(), ValueError(), _Gone("disk"), _Gone("disk")])
+    assert [str(line["cause"]).partition("sweep: ")[2] for line in lines] == [
         "ValueError",
         "KeyError",
         "_Gone: disk",

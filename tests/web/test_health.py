@@ -56,19 +56,19 @@ def test_failed_parts_are_named_with_the_token_only() -> None:
         with pytest.raises(Refused) as refused:
             _ask(health, "/health/ready", token)
         assert "disk" not in refused.value.refusal.description
-    told = _ask(health, "/health/ready", TOKEN)
+    answer = _ask(health, "/health/ready", TOKEN)
     checks = {"database": "Away: disk full", "signing_key": "ok"}
-    assert told == json_response({"status": "not ready", "checks": checks}, 503)
+    assert answer == json_response({"status": "not ready", "checks": checks}, 503)
     assert _ask(health, "/health/live").status == 200
 
 
 def test_a_check_that_hangs_is_answered_within_a_second() -> None:
     health = _health(database=_hangs, signing_key=_well)
     began = monotonic()
-    told = _ask(health, "/health/ready", TOKEN)
+    answer = _ask(health, "/health/ready", TOKEN)
     assert monotonic() - began < 5
-    assert told.status == 503
-    assert b'"database":"no answer in time"' in told.body
+    assert answer.status == 503
+    assert b'"database":"no answer in time"' in answer.body
 
 
 def test_what_has_started_stays_started() -> None:

@@ -238,11 +238,11 @@ def is_listening(port: int) -> bool:
 
 def test_a_server_that_stops_finishes_what_was_asked() -> None:
     async def slow(request: Request) -> Response:
-        asked.set()
+        arrival.set()
         await until(lambda: not is_listening(server.port), "the server does not stop")
         return Response(200, b"done")
 
-    asked = threading.Event()
+    arrival = threading.Event()
     heard: list[bytes] = []
     app = small_app([Route("/slow", {"GET": slow}, refuse)])
     server = RunningServer(app, limits=PATIENT)
@@ -250,7 +250,7 @@ def test_a_server_that_stops_finishes_what_was_asked() -> None:
     client = threading.Thread(target=lambda: heard.append(exchange_bytes(server.port, request)))
     with server:
         client.start()
-        assert asked.wait(CEILING)
+        assert arrival.wait(CEILING)
     client.join()
     assert heard[0].endswith(b"\r\n\r\ndone")
     assert b"connection: close" in heard[0]
@@ -287,14 +287,14 @@ def test_a_server_that_cannot_start_says_why(pair: tuple[Path, Path], tmp_path: 
 
 
 def test_readiness_is_announced_when_connections_are_answered() -> None:
-    said: list[list[int]] = []
+    answers: list[list[int]] = []
 
     async def main() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def answered(done: asyncio.Future[bytes]) -> None:
-            said.append(statuses(done.result()))
+            answers.append(statuses(done.result()))
             stop.set()
 
         def ready() -> None:
@@ -306,7 +306,7 @@ def test_readiness_is_announced_when_connections_are_answered() -> None:
 
     sock = bind("127.0.0.1", 0)
     run(main())
-    assert said == [[200]]
+    assert answers == [[200]]
 
 
 PROGRAM = """
@@ -348,8 +348,8 @@ def test_a_signal_ends_the_server_in_good_order(number: signal.Signals) -> None:
         port = int(program.stdout.readline())
         assert statuses(exchange_bytes(port, GET_LAST)) == [200]
         program.send_signal(number)
-        said, complained = program.communicate(timeout=CEILING)
-    assert (program.returncode, said, complained) == (0, "ended\n", "")
+        output, complained = program.communicate(timeout=CEILING)
+    assert (program.returncode, output, complained) == (0, "ended\n", "")
 
 
 @pytest.mark.parametrize("files", [[], ["certificate.pem", "key.pem"]], ids=["plain", "TLS"])
@@ -378,9 +378,9 @@ def test_connections_that_wait_when_a_drain_ends_are_answered(
         time.sleep(0.3)
         with ThreadPoolExecutor(len(clients)) as threads:
             context = client_context(pair) if tls else None
-            heard = [threads.submit(heard_over, each, context) for each in clients]
+            heard = [threads.submit(heard_over, client, context) for client in clients]
             program.send_signal(signal.SIGCONT)
-        answers = [statuses(each.result()) for each in heard]
+        answers = [statuses(future.result()) for future in heard]
         assert program.wait(CEILING) == 0
     assert answers == [[200]] * len(clients)
 
@@ -428,21 +428,21 @@ def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
 
 async def live(app: RoutedApp, is_over: Callable[[], bool]) -> None:
     """One lifespan, as a server leads it."""
-    said: list[object] = []
-    asked = 0
+    message_types: list[object] = []
+    calls = 0
 
     async def receive() -> Message:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             await until(is_over)
-        return {"type": ("lifespan.startup", "lifespan.shutdown")[asked - 1]}
+        return {"type": ("lifespan.startup", "lifespan.shutdown")[calls - 1]}
 
     async def send(message: Message) -> None:
-        said.append(message["type"])
+        message_types.append(message["type"])
 
     await app({"type": "lifespan"}, receive, send)
-    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert message_types == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 def test_other_protocols_are_not_spoken() -> None:

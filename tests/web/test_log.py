@@ -29,19 +29,19 @@ def _quiet_afterwards() -> Iterator[None]:
 
 
 def told_at(level: str, style: str = "json") -> io.StringIO:
-    told = io.StringIO()
-    log.set_up(level, style, told)
-    return told
+    stream = io.StringIO()
+    log.set_up(level, style, stream)
+    return stream
 
 
-def lines(told: io.StringIO) -> list[dict[str, object]]:
-    return [json.loads(line) for line in told.getvalue().splitlines()]
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_an_event_has_a_time_a_level_a_name_and_its_fields() -> None:
-    told = told_at("info")
+    stream = told_at("info")
     log.info("key.rotated", kid="k1", seconds=3)
-    (line,) = lines(told)
+    (line,) = lines(stream)
     assert str(line.pop("timestamp")).endswith("Z")
     assert line == {"level": "info", "event": "key.rotated", "kid": "k1", "seconds": 3}
 
@@ -56,63 +56,63 @@ def test_an_event_has_a_time_a_level_a_name_and_its_fields() -> None:
     ],
 )
 def test_less_important_events_are_not_told(level: str, events: list[str]) -> None:
-    told = told_at(level)
+    stream = told_at(level)
     log.debug("d")
     log.info("i")
     log.warning("w")
     log.error("e")
-    assert [line["event"] for line in lines(told)] == events
+    assert [line["event"] for line in lines(stream)] == events
 
 
 def test_text_is_for_people() -> None:
-    told = told_at("info", "text")
+    stream = told_at("info", "text")
     log.info("key.rotated", kid="k1")
-    assert "key.rotated" in told.getvalue()
-    assert "kid=k1" in told.getvalue()
+    assert "key.rotated" in stream.getvalue()
+    assert "kid=k1" in stream.getvalue()
 
 
 def test_auto_is_json_without_a_terminal() -> None:
-    told = told_at("info", "auto")
+    stream = told_at("info", "auto")
     log.info("a")
-    assert lines(told)[0]["event"] == "a"
+    assert lines(stream)[0]["event"] == "a"
 
 
 def test_a_failure_shows_where_it_came_from_and_not_what_it_says() -> None:
-    told = told_at("debug")
+    stream = told_at("debug")
     try:
         secret = "canary"
         raise ValueError(secret)
     except ValueError as failure:
         log.error("it.failed", failure)
-    (line,) = lines(told)
+    (line,) = lines(stream)
     assert line["failure"] == "ValueError"
     assert "test_a_failure_shows" in str(line["where"])
-    assert "canary" not in told.getvalue()
+    assert "canary" not in stream.getvalue()
 
 
 def test_a_value_of_another_type_is_named_and_not_shown() -> None:
-    told = told_at("debug")
+    stream = told_at("debug")
     log.info("a", secret=Secret("canary"), raw=b"canary")  # type: ignore[arg-type]
-    (line,) = lines(told)
+    (line,) = lines(stream)
     assert (line["secret"], line["raw"]) == ("(Secret)", "(bytes)")
 
 
 def test_libraries_are_told_without_what_they_fill_in() -> None:
-    told = told_at("debug")
+    stream = told_at("debug")
     logging.getLogger("a.library").warning("cannot read %s", "canary")
     logging.getLogger("a.library").info("nothing of interest")
     try:
         raise ValueError("canary")
     except ValueError:
         logging.getLogger("a.library").exception("it failed")
-    first, second = lines(told)
+    first, second = lines(stream)
     assert (first["logger"], first["template"]) == ("a.library", "cannot read %s")
     assert second["failure"] == "ValueError"
-    assert "canary" not in told.getvalue()
+    assert "canary" not in stream.getvalue()
 
 
 def test_a_request_is_one_line_and_many_are_one_write() -> None:
-    told = told_at("info")
+    stream = told_at("info")
     access = log.AccessLog()
 
     async def main() -> None:
@@ -120,12 +120,12 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
             access.add(
                 (NOW, "GET", "/v2/{object}", 200 + number, 0.0012, "192.0.2.7", "id-1", "", "", "")
             )
-        assert told.getvalue() == ""
+        assert stream.getvalue() == ""
         access.flush()
 
     asyncio.run(main())
-    assert [line["status"] for line in lines(told)] == [200, 201, 202]
-    assert lines(told)[0] == {
+    assert [line["status"] for line in lines(stream)] == [200, 201, 202]
+    assert lines(stream)[0] == {
         "level": "info",
         "timestamp": "2027-01-15T08:00:00Z",
         "event": "request",
@@ -140,22 +140,22 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
 
 def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_PAUSE", 0.01)
-    told = told_at("info")
+    stream = told_at("info")
 
     async def main() -> None:
         log.AccessLog().add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))
         for _ in range(500):
             await asyncio.sleep(0.01)
-            if told.getvalue():
+            if stream.getvalue():
                 return
 
     asyncio.run(main())
-    assert len(lines(told)) == 1
+    assert len(lines(stream)) == 1
 
 
 def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_PENDING", 2)
-    told = told_at("info")
+    stream = told_at("info")
     access = log.AccessLog()
 
     async def main() -> None:
@@ -164,27 +164,31 @@ def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         access.flush()
 
     asyncio.run(main())
-    assert [line["event"] for line in lines(told)] == ["request", "request", "requests_not_logged"]
-    assert lines(told)[-1]["count"] == 3
+    assert [line["event"] for line in lines(stream)] == [
+        "request",
+        "request",
+        "requests_not_logged",
+    ]
+    assert lines(stream)[-1]["count"] == 3
 
 
 def test_requests_are_not_logged_at_level_warning() -> None:
-    told = told_at("warning")
+    stream = told_at("warning")
     access = log.AccessLog()
     access.add((NOW, "GET", "/", 200, 0.0, "", "id-1", "", "", ""))
     access.flush()
-    assert told.getvalue() == ""
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize(("level", "count"), [("info", 1), ("debug", 2)])
 def test_what_asks_every_second_is_told_when_it_fails_or_at_debug(level: str, count: int) -> None:
-    told = told_at(level)
+    stream = told_at(level)
     health = Route("/health", {"GET": echo}, refuse, quiet=True)
     app = small_app([health])
     ask(app, "GET", "/health")
     ask(app, "POST", "/health")
     app._access_log.flush()
-    assert [line["status"] for line in lines(told)] == [200, 405][-count:]
+    assert [line["status"] for line in lines(stream)] == [200, 405][-count:]
 
 
 def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
@@ -199,8 +203,8 @@ def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
     log.throttled("warning", "request.unavailable", "Busy: too many sign-ins wait")
     clock[0] += 60
     log.throttled("warning", "request.unavailable", "DatabaseUnavailable: disk full")
-    told = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [(each["cause"][:4], each["repeated"]) for each in told] == [
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(event["cause"][:4], event["repeated"]) for event in events] == [
         ("Data", 0),
         ("Busy", 0),
         ("Data", 4),
@@ -208,12 +212,12 @@ def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
 
 
 def test_ecs_names_are_those_of_the_schema() -> None:
-    told = told_at("info", "ecs")
+    stream = told_at("info", "ecs")
     app = small_app([Route("/echo", {"GET": echo}, refuse)])
     ask(app, "GET", "/echo")
     app._access_log.flush()
     log.error("delivery.failed", KeyError("a secret"), reference="VK-1")
-    request, failure = lines(told)
+    request, failure = lines(stream)
     assert request["event.action"] == "request"
     assert request["http.request.method"] == "GET"
     assert request["url.path"] == "/echo"
@@ -223,7 +227,7 @@ def test_ecs_names_are_those_of_the_schema() -> None:
     assert (failure["log.level"], failure["error.type"]) == ("error", "KeyError")
     assert failure["valetkey.reference"] == "VK-1"
     assert all("ecs.version" in line and "@timestamp" in line for line in (request, failure))
-    assert "a secret" not in told.getvalue()
+    assert "a secret" not in stream.getvalue()
 
 
 def test_log_that_cannot_be_written_ends_nothing() -> None:
@@ -235,7 +239,7 @@ def test_log_that_cannot_be_written_ends_nothing() -> None:
 
 
 def test_request_id_is_in_every_line_of_request_and_only_proxies_choose_it() -> None:
-    told = told_at("info")
+    stream = told_at("info")
 
     async def fails(_: Request) -> Response:
         log.info("asked")
@@ -244,12 +248,12 @@ def test_request_id_is_in_every_line_of_request_and_only_proxies_choose_it() -> 
     app = small_app(
         [Route("/fails", {"GET": fails}, refuse)], trusted_proxies=[ip_network("10.0.0.0/8")]
     )
-    given = [("x-request-id", "from-afar/7"), ("x-forwarded-for", "192.0.2.7")]
-    ask(app, "GET", "/fails", headers=given)
-    ask(app, "GET", "/fails", headers=given, peer="10.0.0.1")
+    headers = [("x-request-id", "from-afar/7"), ("x-forwarded-for", "192.0.2.7")]
+    ask(app, "GET", "/fails", headers=headers)
+    ask(app, "GET", "/fails", headers=headers, peer="10.0.0.1")
     ask(app, "GET", "/fails", headers=[("x-request-id", "from afar")], peer="10.0.0.1")
     app._access_log.flush()
-    ids = [line["request_id"] for line in lines(told)]
+    ids = [line["request_id"] for line in lines(stream)]
     own, other = ids[0], ids[4]
     assert ids[:6] == [own, own, "from-afar/7", "from-afar/7", other, other]
     assert ids[6:] == [own, "from-afar/7", other]
@@ -257,12 +261,12 @@ def test_request_id_is_in_every_line_of_request_and_only_proxies_choose_it() -> 
 
 
 def test_refused_request_is_logged_with_reference_of_its_decision_record() -> None:
-    told = told_at("info")
+    stream = told_at("info")
     queue = DecisionQueue(SYSTEM.random)
     problems = Problems("https://a.example", Challenge("x"), queue)
     app = small_app([Route("/x", {"GET": echo}, problems.refuse_at("/x"))])
     answer = ask(app, "POST", "/x")
     app._access_log.flush()
-    (line,) = lines(told)
+    (line,) = lines(stream)
     (decision,) = queue.waiting
     assert line["reference"] == decision.reference == json.loads(answer.body)["reference"]

@@ -14,10 +14,10 @@ LINE = b"------WebKitFormBoundary7MA4YWxkTrZu0gW"
 
 
 def part(name: str, content: bytes, file: str | None = None) -> bytes:
-    said = f'Content-Disposition: form-data; name="{name}"'
+    header = f'Content-Disposition: form-data; name="{name}"'
     if file is not None:
-        said += f'; filename="{file}"\r\nContent-Type: text/csv'
-    return LINE + b"\r\n" + said.encode() + b"\r\n\r\n" + content + b"\r\n"
+        header += f'; filename="{file}"\r\nContent-Type: text/csv'
+    return LINE + b"\r\n" + header.encode() + b"\r\n\r\n" + content + b"\r\n"
 
 
 def upload(*parts: bytes) -> bytes:
@@ -36,10 +36,10 @@ def test_fields_and_files_are_read_as_a_browser_sends_them() -> None:
     form = read_multipart(KIND, body)
     assert form.get("csrf") == "token"
     assert form.get("file") is None
-    found = form.file("file")
-    assert found is not None
-    assert (found.name, found.content) == ('p".csv', b"a,b\r\n\r\n--\x00\xff")
-    assert "a,b" not in repr(found)
+    file = form.file("file")
+    assert file is not None
+    assert (file.name, file.content) == ('p".csv', b"a,b\r\n\r\n--\x00\xff")
+    assert "a,b" not in repr(file)
     quoted = KIND.replace("boundary=", 'boundary="') + '"'
     assert read_multipart(quoted, body).get("csrf") == "token"
 

@@ -57,15 +57,15 @@ def port(server: RunningServer) -> int:
 def seen(heard: bytes) -> dict[str, object]:
     """What the endpoint saw, out of one answer of 200."""
     assert statuses(heard) == [200], heard
-    found = json.loads(heard.partition(b"\r\n\r\n")[2])
-    assert isinstance(found, dict)
-    return found
+    request = json.loads(heard.partition(b"\r\n\r\n")[2])
+    assert isinstance(request, dict)
+    return request
 
 
 def test_a_request_is_answered(port: int) -> None:
-    found = seen(exchange_bytes(port, post(b"hello", b"Content-Length: 5")))
-    assert found["body"] == "hello"
-    assert found["address"] == "127.0.0.1"
+    request = seen(exchange_bytes(port, post(b"hello", b"Content-Length: 5")))
+    assert request["body"] == "hello"
+    assert request["address"] == "127.0.0.1"
 
 
 def test_one_connection_takes_many_requests(port: int) -> None:
@@ -254,10 +254,10 @@ def test_a_body_that_cannot_be_read_does_not_hurt_the_request_before(port: int) 
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
-    asked, left, ended = threading.Event(), threading.Event(), threading.Event()
+    arrival, left, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def slow(request: Request) -> Response:
-        asked.set()
+        arrival.set()
         await until(left.is_set)
         ended.set()
         return Response(200)
@@ -272,7 +272,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
                 connection.sendall(sent)
                 # Half a request, or one that is being answered, ends with a reset.
                 linger = struct.pack("ii", 1, 0)
-                assert b"/slow" not in sent or asked.wait(CEILING)
+                assert b"/slow" not in sent or arrival.wait(CEILING)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         left.set()
         assert ended.wait(CEILING)
@@ -285,14 +285,14 @@ def test_an_application_that_fails_altogether_is_answered_for() -> None:
             raise RuntimeError("canary")
 
     app = Broken((), runtime=RUNTIME, refuse=refuse, hosts=())
-    told = io.StringIO()
-    log.set_up("debug", "json", told)
+    stream = io.StringIO()
+    log.set_up("debug", "json", stream)
     with RunningServer(app, limits=PATIENT) as running:
         heard = exchange_bytes(running.port, GET)
     log.set_up("warning", "json")
     assert statuses(heard) == [500]
-    assert "canary" not in heard.decode() + told.getvalue()
-    assert "application.failed" in told.getvalue()
+    assert "canary" not in heard.decode() + stream.getvalue()
+    assert "application.failed" in stream.getvalue()
 
 
 def test_what_follows_the_last_request_is_not_one(port: int) -> None:
@@ -301,8 +301,8 @@ def test_what_follows_the_last_request_is_not_one(port: int) -> None:
 
 def test_a_smuggled_request_is_a_body(port: int) -> None:
     inner = b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n"
-    found = seen(exchange_bytes(port, post(inner, b"Content-Length: %d" % len(inner))))
-    assert found["body"] == inner.decode()
+    request = seen(exchange_bytes(port, post(inner, b"Content-Length: %d" % len(inner))))
+    assert request["body"] == inner.decode()
 
 
 SLOW = {
@@ -375,8 +375,8 @@ def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
 
 
 def test_no_query_is_ever_told(port: int) -> None:
-    told = io.StringIO()
-    log.set_up("debug", "json", told)
+    stream = io.StringIO()
+    log.set_up("debug", "json", stream)
     try:
         for target in (b"/token?canary", b"/token/?canary", b"/none?canary", b"/a#canary"):
             for method in (b"GET ", b"POST ", b"NONSENSE "):
@@ -384,9 +384,9 @@ def test_no_query_is_ever_told(port: int) -> None:
         exchange_bytes(port, b"POST /token?canary" + b"y" * 9_000 + b" HTTP/1.1\r\n" + LAST)
         exchange_bytes(port, b"GET /broken?canary HTTP/1.1\r\n" + LAST + b"\r\n")
         # The lines come in order, and this is the last request.
-        wait_until(lambda: '"path":"/broken","status":500' in told.getvalue())
+        wait_until(lambda: '"path":"/broken","status":500' in stream.getvalue())
     finally:
         log.set_up("warning", "json")
-    events = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
+    events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
     assert {"request", "connection.refused", "request.failed"} <= set(events)
-    assert "canary" not in told.getvalue()
+    assert "canary" not in stream.getvalue()

@@ -10,11 +10,11 @@ from valetkey.web.router import Route
 
 
 def test_trace_is_continued_for_trusted_peers_only() -> None:
-    told: dict[str, tuple[str, bool]] = {}
+    traces: dict[str, tuple[str, bool]] = {}
 
     async def traced(request: Request) -> Response:
         span = current_span()
-        told[request.address] = span.trace_id.hex(), span.sampled
+        traces[request.address] = span.trace_id.hex(), span.sampled
         return Response(200, b"")
 
     app = small_app(
@@ -24,15 +24,15 @@ def test_trace_is_continued_for_trusted_peers_only() -> None:
         ],
         traced_peers=[ip_network("10.0.0.0/8")],
     )
-    given = [("traceparent", f"00-{'ab' * 16}-{'cd' * 8}-01")]
+    headers = [("traceparent", f"00-{'ab' * 16}-{'cd' * 8}-01")]
     with recording(0.0):
-        ask(app, "GET", "/x", headers=given, peer="10.0.0.1")
-        ask(app, "GET", "/x", headers=given, peer="192.0.2.1")
-        ask(app, "GET", "/quiet", headers=given, peer="10.0.0.2")
+        ask(app, "GET", "/x", headers=headers, peer="10.0.0.1")
+        ask(app, "GET", "/x", headers=headers, peer="192.0.2.1")
+        ask(app, "GET", "/quiet", headers=headers, peer="10.0.0.2")
         (span,) = TRACES.drain(10)
-    assert told.pop("10.0.0.1") == ("ab" * 16, True)
-    assert told.pop("10.0.0.2") == ("", False)
-    ((stranger, sampled),) = told.values()
+    assert traces.pop("10.0.0.1") == ("ab" * 16, True)
+    assert traces.pop("10.0.0.2") == ("", False)
+    ((stranger, sampled),) = traces.values()
     assert (len(stranger), sampled) == (32, False)
     assert stranger != "ab" * 16
     assert span.name == "GET /x"

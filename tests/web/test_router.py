@@ -26,9 +26,9 @@ def seen(
     """What the endpoint saw."""
     answer = ask(app, method, target, body, **more)  # type: ignore[arg-type]
     assert answer.status == 200, answer
-    found = json.loads(answer.body)
-    assert isinstance(found, dict)
-    return found
+    request = json.loads(answer.body)
+    assert isinstance(request, dict)
+    return request
 
 
 def error(body: bytes) -> str:
@@ -60,9 +60,9 @@ def test_304_has_the_fields_of_its_200() -> None:
     app = small_app(routes=[Route("/page", methods, refuse)])
     whole = ask(app, "GET", "/page")
     for method, tags in (("GET", '"a"'), ("HEAD", 'W/"a"'), ("GET", '"b", "a"'), ("GET", "*")):
-        known = ask(app, method, "/page", headers=[("if-none-match", tags)])
-        assert (known.status, known.body) == (304, b"")
-        assert known.headers == {
+        answer = ask(app, method, "/page", headers=[("if-none-match", tags)])
+        assert (answer.status, answer.body) == (304, b"")
+        assert answer.headers == {
             name: value
             for name, value in whole.headers.items()
             if name not in ("content-length", "content-type")
@@ -79,8 +79,8 @@ def test_304_has_the_fields_of_its_200() -> None:
 
 def test_segments_are_given_as_sent() -> None:
     assert seen(APP, "GET", "/v2/notes")["arguments"] == {"object": "notes"}
-    found = seen(APP, "GET", "/v2/notes/%2e%2E;x=1")
-    assert found["arguments"] == {"object": "notes", "id": "%2e%2E;x=1"}
+    request = seen(APP, "GET", "/v2/notes/%2e%2E;x=1")
+    assert request["arguments"] == {"object": "notes", "id": "%2e%2E;x=1"}
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,16 @@ def test_head_is_get_without_a_body() -> None:
 
 def test_preflight_is_answered_where_other_origins_may_call() -> None:
     app = small_app((Route("/open", {"POST": echo, "GET": echo}, refuse, cors=any_origin),))
-    said = ask(app, "OPTIONS", "/open")
-    assert said.status == 204
-    assert said.headers["allow"] == said.headers["access-control-allow-methods"]
-    assert said.headers["allow"] == "GET, HEAD, POST"
+    answer = ask(app, "OPTIONS", "/open")
+    assert answer.status == 204
+    assert answer.headers["allow"] == answer.headers["access-control-allow-methods"]
+    assert answer.headers["allow"] == "GET, HEAD, POST"
     assert ask(APP, "OPTIONS", "/none").status == 405
 
 
 def test_a_hidden_query_is_shown_to_the_endpoint_alone() -> None:
-    found = seen(APP, "POST", "/token?client_secret=x")
-    assert (found["query"], found["hidden"]) == ("", "client_secret=x")
+    request = seen(APP, "POST", "/token?client_secret=x")
+    assert (request["query"], request["hidden"]) == ("", "client_secret=x")
 
 
 @pytest.mark.parametrize(
@@ -304,10 +304,10 @@ BEHIND = small_app(trusted_proxies=[ip_network("10.0.0.0/8")], hsts=True)
 
 def test_a_proxy_says_who_asks_and_how() -> None:
     came = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")]
-    found = seen(BEHIND, "GET", "/none", headers=came, peer="10.0.0.1")
-    assert (found["address"], found["secure"]) == ("203.0.113.9", True)
-    found = seen(BEHIND, "GET", "/none", headers=came)
-    assert (found["address"], found["secure"]) == ("192.0.2.7", False)
+    request = seen(BEHIND, "GET", "/none", headers=came, peer="10.0.0.1")
+    assert (request["address"], request["secure"]) == ("203.0.113.9", True)
+    request = seen(BEHIND, "GET", "/none", headers=came)
+    assert (request["address"], request["secure"]) == ("192.0.2.7", False)
 
 
 def test_a_proxy_that_was_asked_in_clear_is_refused_and_not_redirected() -> None:
@@ -347,18 +347,18 @@ def test_every_answer_carries_the_security_headers(method: str, target: str, sta
 
 
 def test_a_failure_is_told_to_the_log_under_a_reference_and_keeps_its_secret() -> None:
-    told = io.StringIO()
-    log.set_up("debug", "json", told)
+    stream = io.StringIO()
+    log.set_up("debug", "json", stream)
     answer = ask(APP, "GET", "/broken")
     log.set_up("warning", "json")
-    line = json.loads(told.getvalue())
+    line = json.loads(stream.getvalue())
     assert answer.status == 500
     assert line["event"] == "request.failed"
     assert line["reference"].startswith("VK-")
     assert line["reference"] in json.loads(answer.body)["error_description"]
     assert line["failure"] == "RuntimeError"
     assert "broken" in line["where"]
-    assert "canary" not in told.getvalue() + answer.body.decode()
+    assert "canary" not in stream.getvalue() + answer.body.decode()
 
 
 def route(path: str, *, raises: Exception) -> Route:

@@ -59,7 +59,7 @@ def test_a_head_has_the_same_fields(headers: Pairs, hsts: bool) -> None:
         lines = head(200, headers, hsts=hsts).split(b"\r\n")
         assert lines[0] == b"HTTP/1.1 200 OK"
         assert lines[-1] == b""
-        assert lines[1:-1] == [b"%b: %b" % each for each in harden(headers, hsts=hsts)]
+        assert lines[1:-1] == [b"%b: %b" % field for field in harden(headers, hsts=hsts)]
 
 
 @pytest.mark.parametrize("name", ["location", "content-type", "cache-control"])

@@ -41,8 +41,8 @@ def test_go_oidc_signs_in(servers: Servers, tab: Page, tmp_path: Path) -> None:
 def test_x_oauth2_signs_in_by_device_code(servers: Servers, tab: Page, tmp_path: Path) -> None:
     register(servers, "cli").write(tmp_path)
     tool = build(tmp_path, "device")
-    with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen([tool], stdout=said, stderr=said)
+    with (tmp_path / "said").open("w") as output:
+        process = subprocess.Popen([tool], stdout=output, stderr=output)
     try:
         shown = wait_until((tmp_path / "said").read_text, "it shows no address")
         tab.goto(shown.removeprefix("Open ").strip())

@@ -45,12 +45,12 @@ def test_jupyterhub_signs_in_and_out(
     url = f"http://localhost:{free_port()}"
     register(servers, "jupyterhub", f"{url}/hub/oauth_callback").write(tmp_path)
     config = tmp_path / "jupyterhub_config.py"
-    place = PLACE.format(url=url, hub=free_port(), api=free_port())
-    config.write_text(config.read_text() + place)
-    given = (line.split("=", 1) for line in (tmp_path / "environment").read_text().split())
+    addresses = PLACE.format(url=url, hub=free_port(), api=free_port())
+    config.write_text(config.read_text() + addresses)
+    variables = (line.split("=", 1) for line in (tmp_path / "environment").read_text().split())
     places = (hub / "bin", hub / "node_modules/.bin", Path(sys.executable).parent)
     path = ":".join([*map(str, places), os.environ["PATH"]])
-    environment = {"HOME": str(tmp_path), **dict(given), "PATH": path}
+    environment = {"HOME": str(tmp_path), **dict(variables), "PATH": path}
     with running([hub / "bin/jupyterhub"], tmp_path, f"{url}/hub/login", environment):
         # Its proxy answers before the hub is there.
         wait_until(lambda: tab.request.get(f"{url}/hub/login").ok, "the hub never began")

@@ -42,7 +42,7 @@ class _App(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the path and the headers of the proxy."""
         named = ("X-Forwarded-User", "X-Forwarded-Groups", "X-User")
-        body = " ".join([self.path, *(self.headers.get(each, "") for each in named)]).encode()
+        body = " ".join([self.path, *(self.headers.get(name, "") for name in named)]).encode()
         self.send_response(200)
         self.send_header("content-type", "text/plain")
         self.send_header("content-length", str(len(body)))

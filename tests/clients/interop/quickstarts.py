@@ -72,8 +72,8 @@ def test_go_quickstart_signs_in(servers: Servers, tab: Page, tmp_path: Path) -> 
 def test_spring_quickstart_signs_in(servers: Servers, tab: Page, tmp_path: Path) -> None:
     url, _, environment = start(servers, "spring", tmp_path)
     main = (SPRING / "App.java").read_text().replace('"/profile"', '"/other"')
-    place = tmp_path / "src/main/java/com/example/demo/App.java"
-    place.write_text(f"package com.example.demo;\n{main}")
+    source = tmp_path / "src/main/java/com/example/demo/App.java"
+    source.write_text(f"package com.example.demo;\n{main}")
     shutil.copy(SPRING / "pom.xml", tmp_path)
     done(["mvn", "--quiet", "--batch-mode", "package"], tmp_path)
     command = ["java", "-jar", "target/app-1.jar"]

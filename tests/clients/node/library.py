@@ -29,9 +29,9 @@ class Told:
     @property
     def problem(self) -> Mapping[str, object]:
         """The error's name, code, and what the server said."""
-        found = self.said["problem"]
-        assert isinstance(found, dict)
-        return found
+        error = self.said["problem"]
+        assert isinstance(error, dict)
+        return error
 
 
 class Script:
@@ -52,16 +52,16 @@ class Script:
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=CEILING)
 
-    def ask(self, said: Mapping[str, object]) -> Mapping[str, object]:
+    def ask(self, request: Mapping[str, object]) -> Mapping[str, object]:
         """One step; the servers' own deadlines end what hangs."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, "the script ended"
-        found: Mapping[str, object] = json.loads(answer)
-        return found
+        reply: Mapping[str, object] = json.loads(answer)
+        return reply
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ class Library:
         client = {"client_id": client_id, "proof": proof, **more}
         return Library(self.script, self.site, client)
 
-    def step(self, name: str, **said: object) -> Told:
+    def step(self, name: str, **values: object) -> Told:
         """Run one step."""
-        asked = {"issuer": self.site.issuer, "callback": CALLBACK, "scope": SCOPE}
-        return Told(self.script.ask({"step": name, **asked, **self.client, **said}))
+        defaults = {"issuer": self.site.issuer, "callback": CALLBACK, "scope": SCOPE}
+        return Told(self.script.ask({"step": name, **defaults, **self.client, **values}))
 
-    def arrive(self, **said: object) -> dict[str, object]:
+    def arrive(self, **values: object) -> dict[str, object]:
         """Begin, and let Ada allow: what `finish` wants to know."""
-        begun = self.step("begin", **said).said
+        begun = self.step("begin", **values).said
         return {**begun, "arrived": self.site.arrive(str(begun["url"]))}
 
-    def sign_in(self, **said: object) -> Told:
+    def sign_in(self, **values: object) -> Told:
         """Begin, let Ada allow, and finish: a token response."""
-        return self.step("finish", **self.arrive(**said))
+        return self.step("finish", **self.arrive(**values))

@@ -28,22 +28,22 @@ class App:
     ) -> "App":
         """Registered by the library itself."""
         app = App(script, op, more=more or {})
-        wanted = {
+        registration = {
             "client_name": "Library",
             "redirect_uris": [REDIRECT_URI],
             "grant_types": ["authorization_code", "refresh_token"],
             "token_endpoint_auth_method": "client_secret_basic",
             **metadata,
         }
-        client = app.step("register", metadata=wanted).said
+        client = app.step("register", metadata=registration).said
         assert "problem" not in client, client
         return App(script, op, client, more or {})
 
-    def step(self, name: str, **said: object) -> Told:
+    def step(self, name: str, **values: object) -> Told:
         """Run one step."""
-        asked = {"issuer": self.op.servers.auth_url, "callback": REDIRECT_URI, "scope": SCOPE}
+        defaults = {"issuer": self.op.servers.auth_url, "callback": REDIRECT_URI, "scope": SCOPE}
         client = {"client": dict(self.client), **self.more}
-        return Told(self.script.ask({"step": name, **asked, **client, **said}))
+        return Told(self.script.ask({"step": name, **defaults, **client, **values}))
 
     def arrive(self, person: UserAgent, **more: str) -> dict[str, object]:
         """Begin, and let Ada sign in and allow where she is asked: what `finish` wants to know."""

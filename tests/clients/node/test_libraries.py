@@ -48,10 +48,10 @@ def reads(library: Library, token: Told) -> None:
 
 
 def test_metadata_is_discovered(library: Library, world: LocalSite) -> None:
-    found = library.step("metadata")
-    assert (found["issuer"], found["token_endpoint"]) == (world.issuer, world.token)
-    assert found["code_challenge_methods_supported"] == ["S256"]
-    assert found["authorization_response_iss_parameter_supported"] is True
+    metadata = library.step("metadata")
+    assert (metadata["issuer"], metadata["token_endpoint"]) == (world.issuer, world.token)
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    assert metadata["authorization_response_iss_parameter_supported"] is True
 
 
 @pytest.mark.parametrize("proof", ["basic", "post"])
@@ -112,9 +112,13 @@ def test_introspection_shows_a_token_until_it_is_revoked(
     own = library.of(client_id, "basic", secret=secret_of(client_id))
     token = own.sign_in()
     reads(own, token)
-    said = own.step("introspect", token=token["access_token"])
-    assert (said["active"], said["scope"], said["client_id"]) == (True, SCOPE, client_id)
-    assert (said["iss"], said["sub"], said["aud"]) == (
+    introspection = own.step("introspect", token=token["access_token"])
+    assert (introspection["active"], introspection["scope"], introspection["client_id"]) == (
+        True,
+        SCOPE,
+        client_id,
+    )
+    assert (introspection["iss"], introspection["sub"], introspection["aud"]) == (
         world.issuer,
         str(UID),
         world.api_url,

@@ -30,15 +30,15 @@ BACK = "https://rp.example/bye"
 @pytest.fixture(scope="module")
 def script(node: str) -> Iterator[Script]:
     """The library, waiting to be asked."""
-    with Script(node, "openid.mjs") as found:
-        yield found
+    with Script(node, "openid.mjs") as library:
+        yield library
 
 
 @pytest.fixture(scope="module")
 def op(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
     """A provider where everybody may register."""
-    with provider(tmp_path_factory.mktemp("op")) as found:
-        yield found
+    with provider(tmp_path_factory.mktemp("op")) as openid_provider:
+        yield openid_provider
 
 
 def key(script: Script, op: Provider, kid: str, alg: str, use: str) -> dict[str, object]:
@@ -55,10 +55,10 @@ def is_ada(claims: object) -> None:
 
 def test_the_provider_is_discovered(script: Script, op: Provider) -> None:
     app = App.register(script, op)
-    found = app.step("metadata")
-    assert found["issuer"] == op.servers.auth_url
-    assert found["code_challenge_methods_supported"] == ["S256"]
-    methods = found["token_endpoint_auth_methods_supported"]
+    metadata = app.step("metadata")
+    assert metadata["issuer"] == op.servers.auth_url
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    methods = metadata["token_endpoint_auth_methods_supported"]
     assert isinstance(methods, list)
     assert set(METHODS) <= set(methods)
 
@@ -121,17 +121,17 @@ def test_foreign_response_is_rejected(script: Script, op: Provider) -> None:
     """The library's checks are on: what it takes from us, it has judged."""
     app = App.register(script, op)
     arrived = app.arrive(op.person())
-    told = app.step("finish", **{**arrived, "nonce": "another"})
-    assert "nonce" in str(told.problem["message"])
+    result = app.step("finish", **{**arrived, "nonce": "another"})
+    assert "nonce" in str(result.problem["message"])
 
 
 @pytest.mark.parametrize("alg", ["ES256", "RS256", "HS256"])
 def test_flow_with_signed_responses_succeeds(script: Script, op: Provider, alg: str) -> None:
-    wanted = {"id_token_signed_response_alg": alg}
+    metadata = {"id_token_signed_response_alg": alg}
     # The library knows HMAC with its secret for ID tokens, and for nothing else.
     if alg != "HS256":
-        wanted["userinfo_signed_response_alg"] = alg
-    app = App.register(script, op, None, **wanted)
+        metadata["userinfo_signed_response_alg"] = alg
+    app = App.register(script, op, None, **metadata)
     tokens = app.sign_in()
     claims = tokens["claims"]
     assert isinstance(claims, dict)
@@ -181,7 +181,7 @@ def test_signing_out_at_the_app_signs_out_at_the_provider(script: Script, op: Pr
     page = person.submit(page, "sign-out")
     assert page.location == f"{BACK}?state=s", page.text
     heard = _heard(app)
-    assert [(each["sub"], each["sid"]) for each in heard] == [(claims["sub"], claims["sid"])]
+    assert [(token["sub"], token["sid"]) for token in heard] == [(claims["sub"], claims["sid"])]
     assert heard[0]["events"] == {"http://schemas.openid.net/event/backchannel-logout": {}}
     begun = app.step("begin", more={"prompt": "none"})
     assert person.open(str(begun["url"])).redirect_parameters["error"] == "login_required"
@@ -195,9 +195,9 @@ def test_a_registration_is_read_changed_and_ended(script: Script, op: Provider) 
     assert shown["client_name"] == "Before"
     ours = ("client_id_issued_at", "client_secret_expires_at")
     own = ("registration_client_uri", "registration_access_token")
-    wanted = {name: value for name, value in shown.items() if name not in ours + own}
+    metadata = {name: value for name, value in shown.items() if name not in ours + own}
     changed = requests.put(
-        address, json={**wanted, "client_name": "After"}, headers=bearer, timeout=60
+        address, json={**metadata, "client_name": "After"}, headers=bearer, timeout=60
     )
     assert (changed.status_code, changed.json()["client_name"]) == (200, "After")
     assert app.sign_in()["id_token"]
@@ -214,9 +214,9 @@ def test_new_keys_are_found_by_who_knew_the_old_ones(
 ) -> None:
     app = App.register(script, op, id_token_signed_response_alg=alg.value)
     before = app.sign_in()
-    known = _served(op)
+    old_keys = _served(op)
     _rotate(op, alg)
-    wait_until(lambda: _served(op) != known, "the server does not hear of it")
+    wait_until(lambda: _served(op) != old_keys, "the server does not hear of it")
     after = app.sign_in()
     assert _kid(before["id_token"]) != _kid(after["id_token"])
 
@@ -226,15 +226,15 @@ def test_scopes_and_claims_are_what_was_asked_for(script: Script, op: Provider) 
     tokens = app.sign_in(scope="openid email")
     claims = tokens["claims"]
     assert isinstance(claims, dict)
-    said = app.step("userinfo", token=tokens["access_token"], subject=claims["sub"]).said
-    assert set(said) == {"sub", "email", "email_verified"}
+    userinfo = app.step("userinfo", token=tokens["access_token"], subject=claims["sub"]).said
+    assert set(userinfo) == {"sub", "email", "email_verified"}
 
 
 def _heard(app: App) -> list[dict[str, object]]:
     def tokens() -> list[dict[str, object]]:
-        found = app.step("heard")["tokens"]
-        assert isinstance(found, list)
-        return found
+        logout_tokens = app.step("heard")["tokens"]
+        assert isinstance(logout_tokens, list)
+        return logout_tokens
 
     return wait_until(tokens, "nobody told the app")
 

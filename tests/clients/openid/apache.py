@@ -85,8 +85,8 @@ def guarded(program: str, servers: Servers) -> Generator[Site]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     preset = PRESETS["apache"]
-    wanted = replace(preset.metadata(preset.label), redirect_uris=(f"{url}/guarded/back",))
-    metadata = preset.completed(wanted)
+    draft = replace(preset.metadata(preset.label), redirect_uris=(f"{url}/guarded/back",))
+    metadata = preset.completed(draft)
     openid = replace(
         metadata.openid,
         backchannel_logout_uri=f"{url}/guarded/back?logout=backchannel",
@@ -132,12 +132,12 @@ def _write(folder: Path, port: int, module: str, site: str) -> None:
     if os.geteuid() == 0:
         somebody = pwd.getpwnam("www-data")
         user = "User www-data\nGroup www-data"
-        for each in (folder, *folder.rglob("*")):
-            os.chown(each, somebody.pw_uid, somebody.pw_gid)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, somebody.pw_uid, somebody.pw_gid)
     modules = [
-        f"LoadModule {each}_module {APACHE_MODULES / f'mod_{each}.so'}"
-        for each in (*_LOADED, module)
-        if (APACHE_MODULES / f"mod_{each}.so").exists()
+        f"LoadModule {name}_module {APACHE_MODULES / f'mod_{name}.so'}"
+        for name in (*_LOADED, module)
+        if (APACHE_MODULES / f"mod_{name}.so").exists()
     ]
     (folder / "apache.conf").write_text(
         _CONFIGURATION.format(

@@ -25,15 +25,17 @@ from valetkey.testing.server import Servers
 @pytest.fixture(scope="module")
 def apache() -> str:
     """The program; without it, no test passes for lack of it."""
-    found = find_apache()
-    assert found is not None, "Apache or its module is missing"
-    return found
+    program = find_apache()
+    assert program is not None, "Apache or its module is missing"
+    return program
 
 
 @contextmanager
 def a_site(apache: str, folder: Path, database_url: str) -> Generator[Site]:
-    given = Settings(fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)))
-    settings = replace(given, authorization=replace(given.authorization, database=database_url))
+    defaults = Settings(fetch=FetchSettings(allow=(ip_network("127.0.0.0/8"),)))
+    settings = replace(
+        defaults, authorization=replace(defaults.authorization, database=database_url)
+    )
     with Servers(folder, settings=settings, with_resource=False) as servers:
         ada = servers.register_user("ada", PASSWORD, name="Ada King Lovelace")
         assert servers.write(lambda tx: tx.users.change(replace(ada, claims=RECORD)))

@@ -85,9 +85,9 @@ def test_a_person_signs_in_is_known_and_stays(tmp_path: Path, database_url: str)
         seen = token["userinfo"]
         assert (seen["iss"], seen["aud"]) == (site.op.servers.auth_url, site.client_id)
         with site.app.test_request_context("/"):
-            told = site.oauth.valetkey.userinfo(token=token)
-        assert told["sub"] == seen["sub"]
-        assert (told["given_name"], told["email"]) == ("Ada", "ada@example.com")
+            userinfo = site.oauth.valetkey.userinfo(token=token)
+        assert userinfo["sub"] == seen["sub"]
+        assert (userinfo["given_name"], userinfo["email"]) == ("Ada", "ada@example.com")
         with site.app.test_request_context("/"):
             metadata = site.oauth.valetkey.load_server_metadata()
             session = site.oauth.valetkey._get_oauth_client(**metadata)

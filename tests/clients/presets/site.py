@@ -73,7 +73,7 @@ def register_for_quickstart(
     client_id = fresh_id("app", SYSTEM.random)
     client = servers.register_client(metadata, client_id, secret)
     offered = Quickstarts(servers.auth_url, "", _ALGORITHMS, SYSTEM.random)
-    assert name in {each.name for each in offered.choices_of(client)}
+    assert name in {choice.name for choice in offered.choices_of(client)}
     shown = offered.quickstart(client, name)
     assert not shown.missing_redirect_uri
     assert not shown.missing_openid
@@ -93,12 +93,12 @@ def provider(
     with Servers(folder, settings=settings, with_resource=False) as servers:
         ada = servers.register_user("ada", PASSWORD, name="Ada Lovelace")
         now = servers.clock.now()
-        known = replace(
+        user = replace(
             ada,
             claims=StandardClaims(given_name="Ada", family_name="Lovelace"),
             email_verified_at=now,
         )
-        assert servers.write(lambda tx: tx.users.change(known))
+        assert servers.write(lambda tx: tx.users.change(user))
         staff = Group("grp_staff", "staff", "", "", now)
         assert servers.write(lambda tx: tx.groups.create(staff, ""))
         assert servers.write(lambda tx: tx.groups.add(staff, ada.uid, now))

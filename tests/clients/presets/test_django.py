@@ -115,8 +115,8 @@ def test_django_allauth_signs_in_and_out(servers: Servers, tab: Page, tmp_path: 
         tab.click("button[type=submit]")
         sign_in(tab, servers)
         tab.wait_for_url(f"{url}/profile")
-        known = {"email": "ada@example.com", "name": "Ada Lovelace"}
-        assert json.loads(tab.inner_text("body")) == known
+        profile = {"email": "ada@example.com", "name": "Ada Lovelace"}
+        assert json.loads(tab.inner_text("body")) == profile
         sign_out(tab, url, "/accounts/logout/")
         tab.wait_for_url(f"{url}/")
         tab.goto(f"{url}/profile")
@@ -129,8 +129,8 @@ def test_social_auth_signs_in_and_out(servers: Servers, tab: Page, tmp_path: Pat
         tab.click("button")
         sign_in(tab, servers)
         tab.wait_for_url(f"{url}/profile")
-        known = {"email": "ada@example.com", "name": "Ada Lovelace"}
-        assert json.loads(tab.inner_text("body")) == known
+        profile = {"email": "ada@example.com", "name": "Ada Lovelace"}
+        assert json.loads(tab.inner_text("body")) == profile
         sign_out(tab, url, "/logout")
         tab.wait_for_url(f"{url}/logout")
         tab.goto(f"{url}/profile")

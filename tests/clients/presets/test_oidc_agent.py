@@ -25,8 +25,8 @@ UNATTENDED = ("--pw-env", "--confirm-default")
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with provider(tmp_path_factory.mktemp("provider"), RegistrationMode.OPEN) as found:
-        yield found
+    with provider(tmp_path_factory.mktemp("provider"), RegistrationMode.OPEN) as running_servers:
+        yield running_servers
 
 
 @pytest.fixture
@@ -80,20 +80,22 @@ def account_is_usable(environment: Mapping[str, str], name: str) -> None:
     assert first != second
 
 
-def found_in(said: Callable[[], str], pattern: str) -> str:
+def found_in(read_output: Callable[[], str], pattern: str) -> str:
     """Wait until the pattern is in what a program says: its first group."""
-    wait_until(lambda: re.search(pattern, said()) is not None, f"nothing like {pattern} was said")
-    found = re.search(pattern, said())
-    assert found is not None
-    return found[1]
+    wait_until(
+        lambda: re.search(pattern, read_output()) is not None, f"nothing like {pattern} was said"
+    )
+    match = re.search(pattern, read_output())
+    assert match is not None
+    return match[1]
 
 
 def test_oidc_agent_signs_in_by_device_code(
     servers: Servers, oidc_agent: Mapping[str, str], tmp_path: Path
 ) -> None:
-    said = tmp_path / "said"
+    log = tmp_path / "said"
     command = shlex.split(register(servers, "oidc-agent").files["console"])
-    with said.open("w") as output:
+    with log.open("w") as output:
         process = subprocess.Popen(
             [*command, *UNATTENDED],
             env=oidc_agent,
@@ -102,15 +104,15 @@ def test_oidc_agent_signs_in_by_device_code(
             stderr=output,
         )
     try:
-        address = found_in(said.read_text, r"visit:\s+(\S+)")
-        code = found_in(said.read_text, r"enter the code: (\S+)")
+        address = found_in(log.read_text, r"visit:\s+(\S+)")
+        code = found_in(log.read_text, r"enter the code: (\S+)")
         person = UserAgent(servers.auth_url)
         page = person.sign_in(person.open(address), "ada", PASSWORD)
         page = person.submit(page, "continue", {"user_code": code})
         scopes = ("openid", "profile", "email", "offline_access")
         person.submit(page, "allow", boxes=("yes", *scopes))
         wait_until(lambda: process.poll() is not None, "it never got its token")
-        assert process.returncode == 0, said.read_text()
+        assert process.returncode == 0, log.read_text()
         account_is_usable(oidc_agent, "valetkey")
     finally:
         process.kill()
@@ -122,9 +124,9 @@ def test_oidc_agent_registers_itself_and_signs_in_by_its_own_scheme(
 ) -> None:
     options = ("--flow=code", "--no-url-call", "--no-webserver", *UNATTENDED)
     issuer, scope = f"--issuer={servers.auth_url}", "--scope=openid profile offline_access"
-    said = run(oidc_agent, "oidc-gen", issuer, scope, *options, "home")
-    address = re.search(rf"{servers.auth_url}/oauth/authorize\S+", said)
-    assert address is not None, said
+    output = run(oidc_agent, "oidc-gen", issuer, scope, *options, "home")
+    address = re.search(rf"{servers.auth_url}/oauth/authorize\S+", output)
+    assert address is not None, output
     person = UserAgent(servers.auth_url)
     page = person.allow(person.sign_in(person.open(address[0]), "ada", PASSWORD))
     assert page.location.startswith("edu.kit.data.oidc-agent:/redirect?code=")

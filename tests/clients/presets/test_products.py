@@ -48,14 +48,14 @@ def _found(url: str) -> str:
 
 def _constants(text: str) -> Mapping[str, Any]:
     """The assignments of literals in Python."""
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
             except ValueError:
                 continue
-    return found
+    return constants
 
 
 def _call(text: str, name: str) -> Mapping[str, Any]:
@@ -63,16 +63,17 @@ def _call(text: str, name: str) -> Mapping[str, Any]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             return {
-                str(each.arg): ast.literal_eval(each.value)
-                for each in node.keywords
-                if not isinstance(each.value, ast.Name | ast.List) or each.arg == "required_scopes"
+                str(keyword.arg): ast.literal_eval(keyword.value)
+                for keyword in node.keywords
+                if not isinstance(keyword.value, ast.Name | ast.List)
+                or keyword.arg == "required_scopes"
             }
     raise AssertionError(f"{name} is not called")
 
 
 def _flask_appbuilder(app: Registered) -> Configured:
-    said = _constants(app.files["superset_config.py"])
-    (provider,) = said["OAUTH_PROVIDERS"]
+    constants = _constants(app.files["superset_config.py"])
+    (provider,) = constants["OAUTH_PROVIDERS"]
     remote = provider["remote_app"]
     assert remote["client_kwargs"]["code_challenge_method"] == "S256"
     issuer = _found(remote["server_metadata_url"])
@@ -82,73 +83,84 @@ def _flask_appbuilder(app: Registered) -> Configured:
 
 
 def _streamlit(app: Registered) -> Configured:
-    said = tomllib.loads(app.files[".streamlit/secrets.toml"])["auth"]
+    configuration = tomllib.loads(app.files[".streamlit/secrets.toml"])["auth"]
     ast.parse(app.files["app.py"])
-    issuer = _found(said["server_metadata_url"])
+    issuer = _found(configuration["server_metadata_url"])
     scope = "openid email profile"
     return Configured(
-        issuer, said["client_id"], said["client_secret"], scope, said["redirect_uri"], {}
+        issuer,
+        configuration["client_id"],
+        configuration["client_secret"],
+        scope,
+        configuration["redirect_uri"],
+        {},
     )
 
 
 def _synapse(app: Registered) -> Configured:
-    (said,) = yaml.safe_load(app.files["homeserver.yaml"])["oidc_providers"]
-    mapping = said["user_mapping_provider"]["config"]
+    (provider,) = yaml.safe_load(app.files["homeserver.yaml"])["oidc_providers"]
+    mapping = provider["user_mapping_provider"]["config"]
     assert mapping["localpart_template"] == "{{ user.preferred_username }}"
     redirect_uri = "http://localhost:8008/_synapse/client/oidc/callback"
     return Configured(
-        said["issuer"],
-        said["client_id"],
-        said["client_secret"],
-        " ".join(said["scopes"]),
+        provider["issuer"],
+        provider["client_id"],
+        provider["client_secret"],
+        " ".join(provider["scopes"]),
         redirect_uri,
         {},
     )
 
 
 def _pocketbase(app: Registered) -> Configured:
-    (said,) = json.loads(app.files["users.json"])["oauth2"]["providers"]
-    assert (said["name"], said["pkce"]) == ("oidc", True)
+    (provider,) = json.loads(app.files["users.json"])["oauth2"]["providers"]
+    assert (provider["name"], provider["pkce"]) == ("oidc", True)
     assert "http://127.0.0.1:8090/api/collections/users" in app.files["console"]
     endpoints = {
-        "authorization_endpoint": said["authURL"],
-        "token_endpoint": said["tokenURL"],
-        "userinfo_endpoint": said["userInfoURL"],
+        "authorization_endpoint": provider["authURL"],
+        "token_endpoint": provider["tokenURL"],
+        "userinfo_endpoint": provider["userInfoURL"],
     }
     redirect_uri = "http://127.0.0.1:8090/api/oauth2-redirect"
     scope = "openid email profile"
     return Configured(
-        app.issuer, said["clientId"], said["clientSecret"], scope, redirect_uri, endpoints
+        app.issuer, provider["clientId"], provider["clientSecret"], scope, redirect_uri, endpoints
     )
 
 
 def _miniflux(app: Registered) -> Configured:
     lines = (line.partition("=") for line in app.files["environment"].split())
-    said = {name: value for name, _, value in lines}
-    assert (said["BASE_URL"], said["OAUTH2_PROVIDER"]) == ("http://localhost:8080", "oidc")
+    environment = {name: value for name, _, value in lines}
+    assert (environment["BASE_URL"], environment["OAUTH2_PROVIDER"]) == (
+        "http://localhost:8080",
+        "oidc",
+    )
     return Configured(
-        said["OAUTH2_OIDC_DISCOVERY_ENDPOINT"],
-        said["OAUTH2_CLIENT_ID"],
-        said["OAUTH2_CLIENT_SECRET"],
+        environment["OAUTH2_OIDC_DISCOVERY_ENDPOINT"],
+        environment["OAUTH2_CLIENT_ID"],
+        environment["OAUTH2_CLIENT_SECRET"],
         "openid profile email",
-        said["OAUTH2_REDIRECT_URL"],
+        environment["OAUTH2_REDIRECT_URL"],
         {},
     )
 
 
 def _pgadmin(app: Registered) -> Configured:
-    (said,) = _constants(app.files["config_local.py"])["OAUTH2_CONFIG"]
-    assert (said["OAUTH2_CHALLENGE_METHOD"], said["OAUTH2_RESPONSE_TYPE"]) == ("S256", "code")
+    (provider,) = _constants(app.files["config_local.py"])["OAUTH2_CONFIG"]
+    assert (provider["OAUTH2_CHALLENGE_METHOD"], provider["OAUTH2_RESPONSE_TYPE"]) == (
+        "S256",
+        "code",
+    )
     endpoints = {
-        "authorization_endpoint": said["OAUTH2_AUTHORIZATION_URL"],
-        "token_endpoint": said["OAUTH2_TOKEN_URL"],
-        "userinfo_endpoint": said["OAUTH2_API_BASE_URL"] + said["OAUTH2_USERINFO_ENDPOINT"],
+        "authorization_endpoint": provider["OAUTH2_AUTHORIZATION_URL"],
+        "token_endpoint": provider["OAUTH2_TOKEN_URL"],
+        "userinfo_endpoint": provider["OAUTH2_API_BASE_URL"] + provider["OAUTH2_USERINFO_ENDPOINT"],
     }
     return Configured(
-        _found(said["OAUTH2_SERVER_METADATA_URL"]),
-        said["OAUTH2_CLIENT_ID"],
-        said["OAUTH2_CLIENT_SECRET"],
-        said["OAUTH2_SCOPE"],
+        _found(provider["OAUTH2_SERVER_METADATA_URL"]),
+        provider["OAUTH2_CLIENT_ID"],
+        provider["OAUTH2_CLIENT_SECRET"],
+        provider["OAUTH2_SCOPE"],
         "http://localhost:5050/oauth2/authorize",
         endpoints,
     )
@@ -156,30 +168,30 @@ def _pgadmin(app: Registered) -> Configured:
 
 def _better_auth(app: Registered) -> Configured:
     environment = dict(re.findall(r'([A-Z_]+)="([^"]*)"', app.files[".env"]))
-    said = dict(re.findall(r'(\w+): "([^"]*)"', app.files["auth.js"]))
+    options = dict(re.findall(r'(\w+): "([^"]*)"', app.files["auth.js"]))
     assert environment["BETTER_AUTH_URL"] == "http://localhost:3000"
     return Configured(
-        _found(said["discoveryUrl"]),
+        _found(options["discoveryUrl"]),
         environment["VALETKEY_CLIENT_ID"],
         environment["VALETKEY_CLIENT_SECRET"],
         "openid profile email",
-        said["redirectURI"],
+        options["redirectURI"],
         {},
     )
 
 
 def _fastmcp(app: Registered) -> Configured:
-    said = _call(app.files["server.py"], "OIDCProxy")
-    assert (said["verify_id_token"], said["forward_resource"]) == (True, False)
+    proxy = _call(app.files["server.py"], "OIDCProxy")
+    assert (proxy["verify_id_token"], proxy["forward_resource"]) == (True, False)
     verifier = _call(app.files["verifier.py"], "JWTVerifier")
     assert verifier["jwks_uri"] == metadata_of(verifier["issuer"])["jwks_uri"]
     assert verifier["audience"] == "http://localhost:8000/mcp"
     return Configured(
-        _found(said["config_url"]),
-        said["client_id"],
-        said["client_secret"],
-        " ".join(said["required_scopes"]),
-        f"{said['base_url']}/auth/callback",
+        _found(proxy["config_url"]),
+        proxy["client_id"],
+        proxy["client_secret"],
+        " ".join(proxy["required_scopes"]),
+        f"{proxy['base_url']}/auth/callback",
         {},
     )
 
@@ -199,10 +211,10 @@ _PRODUCTS: Mapping[str, Callable[[Registered], Configured]] = {
 @pytest.mark.parametrize("name", _PRODUCTS)
 def test_product_signs_in_with_its_configuration(servers: Servers, name: str) -> None:
     product = _PRODUCTS[name](register(servers, name))
-    found = metadata_of(product.issuer)
-    assert product.endpoints.items() <= found.items()
-    assert "S256" in found["code_challenge_methods_supported"]
-    asked = {
+    metadata = metadata_of(product.issuer)
+    assert product.endpoints.items() <= metadata.items()
+    assert "S256" in metadata["code_challenge_methods_supported"]
+    query = {
         "client_id": product.client_id,
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
@@ -213,18 +225,18 @@ def test_product_signs_in_with_its_configuration(servers: Servers, name: str) ->
         "state": "s1",
     }
     if name == "streamlit":
-        asked["prompt"] = "select_account"
-    back = allowed(servers, found["authorization_endpoint"], asked)
+        query["prompt"] = "select_account"
+    back = allowed(servers, metadata["authorization_endpoint"], query)
     form = {
         "code": back["code"][0],
         "code_verifier": VERIFIER,
         "grant_type": "authorization_code",
         "redirect_uri": product.redirect_uri,
     }
-    tokens = exchange(found["token_endpoint"], form, product.client_id, product.secret)
+    tokens = exchange(metadata["token_endpoint"], form, product.client_id, product.secret)
     claims = claims_of(tokens["id_token"])
     assert (claims["iss"], claims["aud"]) == (product.issuer, product.client_id)
-    request = Request(found["userinfo_endpoint"])
+    request = Request(metadata["userinfo_endpoint"])
     request.add_header("Authorization", f"Bearer {tokens['access_token']}")
     with urlopen(request) as response:
         user = json.load(response)

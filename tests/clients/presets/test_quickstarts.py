@@ -56,8 +56,8 @@ def test_authjs_of_the_nextjs_quickstart_signs_in(
     app = register_for_quickstart(servers, "nextjs", uri, method)
     app.write(tmp_path)
     # Next.js itself fills in variables; the Node of this test does not.
-    place = tmp_path / ".env.local"
-    place.write_text(place.read_text().replace("$CLIENT_SECRET", app.secret))
+    file = tmp_path / ".env.local"
+    file.write_text(file.read_text().replace("$CLIENT_SECRET", app.secret))
     (tmp_path / "package.json").write_text('{"type": "module"}')
     with node_app(node, tmp_path, "serve.mjs", f"{url}/api/auth/providers", ".env.local"):
         tab.goto(f"{url}/api/auth/signin")

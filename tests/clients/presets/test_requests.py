@@ -32,8 +32,8 @@ CHALLENGE = (
 
 def metadata_of(issuer: str) -> Mapping[str, str]:
     with urllib.request.urlopen(f"{issuer}/.well-known/openid-configuration") as response:
-        found: Mapping[str, str] = json.load(response)
-    return found
+        metadata: Mapping[str, str] = json.load(response)
+    return metadata
 
 
 def post(
@@ -54,27 +54,27 @@ def post(
 
 def exchange(url: str, form: Mapping[str, str], client_id: str, secret: str) -> Mapping[str, Any]:
     """Exchange a code, with a second try where the first way to authenticate is refused."""
-    status, said = post(url, form, (client_id, secret))
+    status, answer = post(url, form, (client_id, secret))
     if status != 200:
         in_body = {"client_id": client_id, **({"client_secret": secret} if secret else {})}
-        status, said = post(url, {**form, **in_body})
-    assert status == 200, said
-    found: Mapping[str, Any] = said
-    return found
+        status, answer = post(url, {**form, **in_body})
+    assert status == 200, answer
+    tokens: Mapping[str, Any] = answer
+    return tokens
 
 
 def claims_of(token: str) -> Mapping[str, Any]:
     head, payload, _ = token.split(".")
     assert json.loads(base64.urlsafe_b64decode(head + "=="))["alg"] == "RS256"
-    found: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
-    return found
+    claims: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    return claims
 
 
-def allowed(servers: Servers, url: str, asked: Mapping[str, str]) -> Mapping[str, list[str]]:
+def allowed(servers: Servers, url: str, query: Mapping[str, str]) -> Mapping[str, list[str]]:
     """Let Ada sign in and allow: the parameters with which the browser comes back."""
     person = UserAgent(servers.auth_url)
-    page = _sign_in(person, person.open(f"{url}?{urlencode(asked)}"))
-    assert page.location.startswith(asked["redirect_uri"]), page.text
+    page = _sign_in(person, person.open(f"{url}?{urlencode(query)}"))
+    assert page.location.startswith(query["redirect_uri"]), page.text
     back = parse_qs(urlsplit(page.location).query)
     assert "code" in back, back
     return back
@@ -92,8 +92,8 @@ def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers, scope: str) ->
     app = register(servers, "oauth2-proxy", callback)
     config = tomllib.loads(app.files["oauth2-proxy.cfg"])
     assert len(base64.urlsafe_b64decode(config["cookie_secret"])) == 32
-    found = metadata_of(config["oidc_issuer_url"])
-    asked = {
+    metadata = metadata_of(config["oidc_issuer_url"])
+    query = {
         "approval_prompt": "force",
         "client_id": config["client_id"],
         "code_challenge": CHALLENGE,
@@ -104,7 +104,7 @@ def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers, scope: str) ->
         "scope": scope or config["scope"],
         "state": "s1:/",
     }
-    back = allowed(servers, found["authorization_endpoint"], asked)
+    back = allowed(servers, metadata["authorization_endpoint"], query)
     assert back["state"] == ["s1:/"]
     form = {
         "code": back["code"][0],
@@ -112,13 +112,17 @@ def test_oauth2_proxy_gets_the_groups_it_allows(servers: Servers, scope: str) ->
         "grant_type": "authorization_code",
         "redirect_uri": config["redirect_url"],
     }
-    tokens = exchange(found["token_endpoint"], form, config["client_id"], config["client_secret"])
+    tokens = exchange(
+        metadata["token_endpoint"], form, config["client_id"], config["client_secret"]
+    )
     claims = claims_of(tokens["id_token"])
     assert claims["groups"] == ["staff"]
     assert (claims["email"], claims["email_verified"]) == ("ada@example.com", True)
     assert claims["nonce"] == "n1"
     refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-    again = exchange(found["token_endpoint"], refresh, config["client_id"], config["client_secret"])
+    again = exchange(
+        metadata["token_endpoint"], refresh, config["client_id"], config["client_secret"]
+    )
     assert claims_of(again["id_token"])["groups"] == ["staff"]
 
 
@@ -130,11 +134,11 @@ def kubelogin_flags(text: str) -> Mapping[str, str]:
 def test_kubelogin_signs_in_at_either_port(servers: Servers) -> None:
     app = register(servers, "kubelogin")
     flags = kubelogin_flags(app.files["console"])
-    found = metadata_of(flags["oidc-issuer-url"])
-    assert "S256" in found["code_challenge_methods_supported"]
+    metadata = metadata_of(flags["oidc-issuer-url"])
+    assert "S256" in metadata["code_challenge_methods_supported"]
     client_id, scopes = flags["oidc-client-id"], flags["oidc-extra-scope"].split(",")
     for redirect_uri in ("http://localhost:8000", "http://localhost:18000"):
-        asked = {
+        query = {
             "access_type": "offline",
             "client_id": client_id,
             "code_challenge": CHALLENGE,
@@ -146,29 +150,29 @@ def test_kubelogin_signs_in_at_either_port(servers: Servers) -> None:
             "state": "s1",
             "ttl": "86400",  # --oidc-auth-request-extra-params, as its documentation has it
         }
-        back = allowed(servers, found["authorization_endpoint"], asked)
+        back = allowed(servers, metadata["authorization_endpoint"], query)
         form = {
             "code": back["code"][0],
             "code_verifier": VERIFIER,
             "grant_type": "authorization_code",
             "redirect_uri": redirect_uri,
         }
-        tokens = exchange(found["token_endpoint"], form, client_id, "")
+        tokens = exchange(metadata["token_endpoint"], form, client_id, "")
         claims = claims_of(tokens["id_token"])
         assert (claims["email"], claims["groups"]) == ("ada@example.com", ["staff"])
         assert claims["nonce"] == redirect_uri
         refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-        assert "id_token" in exchange(found["token_endpoint"], refresh, client_id, "")
+        assert "id_token" in exchange(metadata["token_endpoint"], refresh, client_id, "")
 
 
 def test_kubelogin_signs_in_by_device_code(servers: Servers) -> None:
     app = register(servers, "kubelogin")
     flags = kubelogin_flags(app.files["console"])
-    found = metadata_of(flags["oidc-issuer-url"])
+    metadata = metadata_of(flags["oidc-issuer-url"])
     client_id = flags["oidc-client-id"]
     scope = " ".join([*flags["oidc-extra-scope"].split(","), "openid"])
     status, device = post(
-        found["device_authorization_endpoint"], {"client_id": client_id, "scope": scope}
+        metadata["device_authorization_endpoint"], {"client_id": client_id, "scope": scope}
     )
     assert status == 200, device
     poll = {
@@ -176,24 +180,24 @@ def test_kubelogin_signs_in_by_device_code(servers: Servers) -> None:
         "device_code": device["device_code"],
         "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
     }
-    assert post(found["token_endpoint"], poll)[1]["error"] == "authorization_pending"
+    assert post(metadata["token_endpoint"], poll)[1]["error"] == "authorization_pending"
     person = UserAgent(servers.auth_url)
     page = person.sign_in(person.open(device["verification_uri_complete"]), "ada", PASSWORD)
     page = person.submit(page, "allow", boxes=("yes", *scope.split()))
     servers.clock.forward(Lifetime(30))
-    status, tokens = post(found["token_endpoint"], poll)
+    status, tokens = post(metadata["token_endpoint"], poll)
     assert status == 200, tokens
     assert claims_of(tokens["id_token"])["groups"] == ["staff"]
 
 
 def test_grafana_reads_groups_from_userinfo(servers: Servers) -> None:
     app = register(servers, "grafana", "http://localhost:3000/login/generic_oauth")
-    given = configparser.ConfigParser(interpolation=None)
-    given.read_string(app.files["grafana.ini"])
-    config = given["auth.generic_oauth"]
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(app.files["grafana.ini"])
+    config = parser["auth.generic_oauth"]
     assert config.getboolean("use_pkce")
-    callback = f"{given['server']['root_url']}login/generic_oauth"
-    asked = {
+    callback = f"{parser['server']['root_url']}login/generic_oauth"
+    query = {
         "client_id": config["client_id"],
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
@@ -202,7 +206,7 @@ def test_grafana_reads_groups_from_userinfo(servers: Servers) -> None:
         "scope": config["scopes"],
         "state": "s1",
     }
-    back = allowed(servers, config["auth_url"], asked)
+    back = allowed(servers, config["auth_url"], query)
     form = {
         "code": back["code"][0],
         "code_verifier": VERIFIER,
@@ -228,16 +232,16 @@ def test_service_gets_a_token_by_the_command_it_is_given(servers: Servers) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    said = json.loads(done.stdout)
-    assert (said["token_type"], "refresh_token" in said) == ("bearer", False)
+    token = json.loads(done.stdout)
+    assert (token["token_type"], "refresh_token" in token) == ("bearer", False)
 
 
 def test_appauth_returns_by_its_private_scheme_and_refreshes(servers: Servers) -> None:
     app = register(servers, "mobile")
     redirect_uri = "com.example.app:/oauth2redirect"
     assert f'Uri.parse("{redirect_uri}")' in app.files["SignIn.kt"]
-    found = metadata_of(app.issuer)
-    asked = {
+    metadata = metadata_of(app.issuer)
+    query = {
         "client_id": app.client_id,
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
@@ -247,7 +251,7 @@ def test_appauth_returns_by_its_private_scheme_and_refreshes(servers: Servers) -
         "scope": "openid profile email offline_access",
         "state": "s1",
     }
-    back = allowed(servers, found["authorization_endpoint"], asked)
+    back = allowed(servers, metadata["authorization_endpoint"], query)
     assert (back["state"], back["iss"]) == (["s1"], [app.issuer])
     # Without authentication, AppAuth sends the client id in the body.
     own = {"client_id": app.client_id}
@@ -258,11 +262,11 @@ def test_appauth_returns_by_its_private_scheme_and_refreshes(servers: Servers) -
         "grant_type": "authorization_code",
         "redirect_uri": redirect_uri,
     }
-    status, tokens = post(found["token_endpoint"], form)
+    status, tokens = post(metadata["token_endpoint"], form)
     assert status == 200, tokens
     claims = claims_of(tokens["id_token"])
     assert (claims["aud"], claims["nonce"]) == (app.client_id, "n1")
     for _ in range(2):
         refresh = {**own, "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
-        status, tokens = post(found["token_endpoint"], refresh)
+        status, tokens = post(metadata["token_endpoint"], refresh)
         assert status == 200, tokens

@@ -34,8 +34,8 @@ def urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
 def sides(urls: tuple[str, str], tmp_path: Path) -> Iterator[tuple[Side, Side]]:
     made = [Side(connect(url, directory=tmp_path), DIALECTS[url.partition(":")[0]]) for url in urls]
     yield made[0], made[1]
-    for each in made:
-        asyncio.run(each.engine.close())
+    for side in made:
+        asyncio.run(side.engine.close())
 
 
 def fill(db: Connection, rows: int = 2_500) -> None:
@@ -96,11 +96,11 @@ async def complete(copy: DatabaseCopy) -> None:
 def test_copy_has_every_row_and_the_identity_of_its_source(sides: tuple[Side, Side]) -> None:
     async def story() -> None:
         copy = await begun(sides)
-        said: list[str] = []
-        await copy.copy(said.append)
+        messages: list[str] = []
+        await copy.copy(messages.append)
         assert copy.done == copy.total > 2_500
-        assert len(said) > 20
-        checks = {each.table: each for each in await copy.check(quiet)}
+        assert len(messages) > 20
+        checks = {check.table: check for check in await copy.check(quiet)}
         assert checks["uids"].rows == 2_500
         assert checks["people_words"].rows == 12
         assert checks["revision"].rows == 1
@@ -110,10 +110,10 @@ def test_copy_has_every_row_and_the_identity_of_its_source(sides: tuple[Side, Si
         target = sides[1].engine
         await migrate(target, SCHEMA)
         assert await target.read(identity.find) == Seen(THIS.database, 3, 41, NOW)
-        found = await target.scan(
+        rows = await target.scan(
             lambda db: db.rows("SELECT description, created_at, deleted_at FROM user_groups")
         )
-        assert {(TEXT, -(2**63) + 1, 1), ("", -(2**63), None)} < {tuple(each) for each in found}
+        assert {(TEXT, -(2**63) + 1, 1), ("", -(2**63), None)} < {tuple(row) for row in rows}
         # It accepts writes, and its own copy has the same content.
         await target.write(lambda db: db.run("UPDATE revision SET number = 78"))
 
@@ -264,7 +264,7 @@ def test_copy_elsewhere_and_to_a_database_in_use_are_refused(
 
 def test_tables_of_litestream_are_left_out(sides: tuple[Side, Side]) -> None:
     async def story() -> None:
-        (sqlite,) = (each for each in sides if each.dialect is DIALECTS["sqlite"])
+        (sqlite,) = (side for side in sides if side.dialect is DIALECTS["sqlite"])
 
         def keep_track(db: Connection) -> None:
             db.send("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
@@ -273,8 +273,8 @@ def test_tables_of_litestream_are_left_out(sides: tuple[Side, Side]) -> None:
         await sqlite.engine.change_schema(keep_track)
         copy = await begun(sides)
         await copy.copy(quiet)
-        checks = {each.table: each.rows for each in await copy.check(quiet)}
+        checks = {check.table: check.rows for check in await copy.check(quiet)}
         assert checks["uids"] == 2_500
-        assert not [each for each in checks if "litestream" in each]
+        assert not [table for table in checks if "litestream" in table]
 
     asyncio.run(story())

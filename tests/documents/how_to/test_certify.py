@@ -37,7 +37,7 @@ def _by_body(servers: Servers, client_id: str, secret: str) -> str:
 
 
 def _has_what_modules_ask_for(site: dict[str, Any]) -> None:
-    (user,), clients = site["users"], {each["client_id"]: each for each in site["clients"]}
+    (user,), clients = site["users"], {table["client_id"]: table for table in site["clients"]}
     assert {*StandardClaims.__struct_fields__} <= user.keys()
     plain = clients["certify-1"]["redirect_uris"][0]
     for client in clients.values():
@@ -63,7 +63,7 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     clients = terminal.run("valetkey client list --config valetkey.toml")
     assert all(name in clients for name in ("certify-1", "certify-2", "certify-post"))
     declared = tomllib.loads((tmp_path / "certify.toml").read_text())["clients"]
-    methods = {each["client_id"]: each.get("authentication_method") for each in declared}
+    methods = {client["client_id"]: client.get("authentication_method") for client in declared}
     assert methods["certify-post"] == "client_secret"
     _has_what_modules_ask_for(tomllib.loads((tmp_path / "certify.toml").read_text()))
     shown = json.loads(
@@ -74,27 +74,31 @@ def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) 
     assert "RS256" in {key["algorithm"] for key in keys["signing_keys"]}
 
     # The same settings on loopback, where no certificate is needed.
-    given = load(tmp_path / "valetkey.toml", {})
+    guide_settings = load(tmp_path / "valetkey.toml", {})
     settings = replace(
-        given,
-        authorization=replace(given.authorization, tls_proxy=False),
-        resource=replace(given.resource, tls_proxy=False),
+        guide_settings,
+        authorization=replace(guide_settings.authorization, tls_proxy=False),
+        resource=replace(guide_settings.resource, tls_proxy=False),
     )
     with Servers(tmp_path, settings=settings, with_resource=False, every_algorithm=True) as servers:
-        place = f"{servers.auth_url}/.well-known/openid-configuration"
-        found = json.load(urlopen(place, timeout=CEILING))
+        url = f"{servers.auth_url}/.well-known/openid-configuration"
+        metadata = json.load(urlopen(url, timeout=CEILING))
         secret = "replace-me-certify-3-0123456789abcdef0123"
-        answers = [_by_body(servers, "certify-post", each) for each in (secret, f"{secret}4")]
+        answers = [
+            _by_body(servers, "certify-post", candidate) for candidate in (secret, f"{secret}4")
+        ]
     # Who the client is, is settled before its code is looked at.
     assert answers == ["invalid_grant", "invalid_client"]
-    assert found["registration_endpoint"]
+    assert metadata["registration_endpoint"]
     assert {"code", "id_token", "id_token token", "code id_token", "code token"} <= {
-        *found["response_types_supported"]
+        *metadata["response_types_supported"]
     }
-    assert {"authorization_code", "implicit", "refresh_token"} <= {*found["grant_types_supported"]}
-    assert {"query", "fragment", "form_post"} <= {*found["response_modes_supported"]}
-    assert "RS256" in found["id_token_signing_alg_values_supported"]
-    announced = {*found["token_endpoint_auth_methods_supported"]}
+    assert {"authorization_code", "implicit", "refresh_token"} <= {
+        *metadata["grant_types_supported"]
+    }
+    assert {"query", "fragment", "form_post"} <= {*metadata["response_modes_supported"]}
+    assert "RS256" in metadata["id_token_signing_alg_values_supported"]
+    announced = {*metadata["token_endpoint_auth_methods_supported"]}
     assert {"client_secret_basic", "client_secret_post"} <= announced
-    assert {"openid", "profile", "email", "address", "phone"} <= {*found["scopes_supported"]}
-    assert found["end_session_endpoint"]
+    assert {"openid", "profile", "email", "address", "phone"} <= {*metadata["scopes_supported"]}
+    assert metadata["end_session_endpoint"]

@@ -22,7 +22,10 @@ def test_the_guides_objects_are_objects(tmp_path: Path) -> None:
     (folder / "stock.json").write_text(stock)
     (folder / "books.py").write_text(written("python")[0])
     objects = objects_of(load(tmp_path / "valetkey.toml", {}))[len(OBJECTS) :]
-    assert [(each.name, each.reads, each.owned_by) for each in objects] == [
+    assert [
+        (resource_object.name, resource_object.reads, resource_object.owned_by)
+        for resource_object in objects
+    ] == [
         ("books", "read your books", "user"),
         ("stock", "read its stock", "client"),
         ("tasks", "read your tasks", "user"),

@@ -51,9 +51,11 @@ scopes = ["notes:read", "notes:write"]
 
 def _block(page: str, language: str, word: str = "") -> Block:
     page = f"docs/how-to/apps/{page}.md"
-    found = [each for each in blocks(page) if each.language == language and word in each.code]
-    assert len(found) == 1, (page, language, word)
-    return found[0]
+    matching_blocks = [
+        block for block in blocks(page) if block.language == language and word in block.code
+    ]
+    assert len(matching_blocks) == 1, (page, language, word)
+    return matching_blocks[0]
 
 
 @dataclass
@@ -85,21 +87,21 @@ class Place:
     def allow(self, client_id: str, scope: str, redirect: str, *resources: str) -> dict[str, str]:
         """Sign in as ada, allow everything, and redeem the code."""
         pairs = [("response_type", "code"), ("client_id", client_id), ("scope", scope)]
-        pairs += [("redirect_uri", redirect), *(("resource", each) for each in resources)]
+        pairs += [("redirect_uri", redirect), *(("resource", resource) for resource in resources)]
         person = UserAgent(self.servers.auth_url)
         page = person.open(f"{self.servers.auth_url}/oauth/authorize?{urlencode(pairs)}")
         page = person.sign_in(page, "ada", PASSWORD)
         page = page if page.location else person.allow(page)
         form = {"grant_type": "authorization_code", "code": page.redirect_parameters["code"]}
         form |= {"redirect_uri": redirect}
-        told = requests.post(
+        answer = requests.post(
             f"{self.servers.auth_url}/oauth/token",
             data=form,
             auth=(client_id, SECRET),
             timeout=CEILING,
         )
-        assert told.status_code == 200, told.text
-        return dict(told.json())
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
 
     def module(self, page: str, word: str) -> dict[str, Any]:
         """Run a Python block of the page; its names."""
@@ -120,8 +122,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pl
         on = first["tokens"]["identity_assertions"]
         settings = replace(settings, tokens=replace(settings.tokens, identity_assertions=on))
         here = stack.enter_context(Servers(tmp_path_factory.mktemp("here"), settings=settings))
-        said: dict[str, Any] = {**second["federation"]["providers"][0], "issuer": here.auth_url}
-        provider = ProviderSettings(kind=ProviderKind.OPENID, **said)
+        values: dict[str, Any] = {**second["federation"]["providers"][0], "issuer": here.auth_url}
+        provider = ProviderSettings(kind=ProviderKind.OPENID, **values)
         settings = replace(
             settings,
             features=(FederationSettings((provider,), Secret("company=x")),),
@@ -134,8 +136,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Pl
             "https://api.notes.example": there.api_url,
         }
         both = [
-            Place(each, Terminal(each.settings.source.directory, dict(instead)))
-            for each in (here, there)
+            Place(servers, Terminal(servers.settings.source.directory, dict(instead)))
+            for servers in (here, there)
         ]
         for place in both:
             place.configure()
@@ -174,11 +176,11 @@ def test_app_reaches_the_api_of_another_server(
         Secret(tokens["refresh_token"]), audience=there.servers.auth_url, kind="refresh_token"
     )
     shell = f'SECRET={SECRET!r}; SECRET_THERE={SECRET!r}; ID_TOKEN="{tokens["id_token"]}"\n'
-    said = here.terminal.run(shell + _block(ASSERTIONS, "sh", "id-jag").code)
-    assert '"token_type":"N_A"' in said
+    output = here.terminal.run(shell + _block(ASSERTIONS, "sh", "id-jag").code)
+    assert '"token_type":"N_A"' in output
     shell += f'ASSERTION="{again.reveal()}"\n'
-    said = here.terminal.run(shell + _block(ASSERTIONS, "sh", "$ASSERTION").code)
-    assert '"scope":"notes:read"' in said
+    output = here.terminal.run(shell + _block(ASSERTIONS, "sh", "$ASSERTION").code)
+    assert '"scope":"notes:read"' in output
 
 
 def test_service_calls_as_the_user(
@@ -203,8 +205,8 @@ def test_service_calls_as_the_user(
     service = here.module(EXCHANGE, "contacts_token")
     assert service["contacts_token"](tokens["access_token"]).reveal()
     shell = f'SECRET={SECRET!r}; TOKEN="{tokens["access_token"]}"\n'
-    said = here.terminal.run(shell + _block(EXCHANGE, "sh").code)
-    assert '"scope":"notes:read"' in said
+    output = here.terminal.run(shell + _block(EXCHANGE, "sh").code)
+    assert '"scope":"notes:read"' in output
 
 
 def test_service_account_gets_a_token_with_its_key(places: tuple[Place, Place]) -> None:
@@ -236,10 +238,10 @@ def test_device_signs_a_user_in(places: tuple[Place, Place]) -> None:
         shown = re.search(r"Open (\S+) and enter (\S+)", tv.stdout.readline())
         assert shown
         person = UserAgent(here.servers.auth_url)
-        found = person.sign_in(person.open(f"{shown[1]}/{shown[2]}"), "ada", PASSWORD)
-        if any(button.id == "continue" for button in found.buttons):
-            found = person.submit(found, "continue")
-        done = person.allow(found, only=("yes", "openid", "notes:read"))
+        device_page = person.sign_in(person.open(f"{shown[1]}/{shown[2]}"), "ada", PASSWORD)
+        if any(button.id == "continue" for button in device_page.buttons):
+            device_page = person.submit(device_page, "continue")
+        done = person.allow(device_page, only=("yes", "openid", "notes:read"))
         assert "Device connected" in done.text
         token = tv.stdout.readline().strip()
     header = {"authorization": f"Bearer {token}"}

@@ -24,9 +24,9 @@ def follow(terminal: Terminal) -> None:
     assert "pip install .\n" in f"{install}\n"
     # Without a terminal nothing is asked: the answers are those that the table recommends.
     answers = "--no-input --url http://localhost:8400 --api-url http://localhost:8401"
-    said = terminal.run(f"{init} {answers} --owner-email grace@example.com")
-    assert terminal.adapted("http://localhost:8400/admin") in said
-    password = re.search(r"password: (\S+)", said)
+    output = terminal.run(f"{init} {answers} --owner-email grace@example.com")
+    assert terminal.adapted("http://localhost:8400/admin") in output
+    password = re.search(r"password: (\S+)", output)
     assert password is not None
     with terminal.start(serve) as servers:
         try:

@@ -30,8 +30,8 @@ APPS = {"python": "shop.py", "javascript": "shop.mjs"}
 
 
 def _block(language: str, word: str = "") -> Block:
-    (found,) = (b for b in blocks(PAGE) if b.language == language and word in b.code)
-    return found
+    (block,) = (b for b in blocks(PAGE) if b.language == language and word in b.code)
+    return block
 
 
 @contextmanager
@@ -85,9 +85,9 @@ def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> 
     serve = _running(terminal, "valetkey serve --config valetkey.toml", f"{home}/health/ready")
     with serve, _with_secret(terminal, secret[1]), _running(terminal, start, f"{here}/"):
         browser = requests.Session()
-        asked = browser.get(f"{here}/sign-in", allow_redirects=False, timeout=60)
+        redirect = browser.get(f"{here}/sign-in", allow_redirects=False, timeout=60)
         person = UserAgent(home)
-        page = person.sign_in(person.open(asked.headers["location"]), "ada", PASSWORD)
+        page = person.sign_in(person.open(redirect.headers["location"]), "ada", PASSWORD)
         arrived = person.allow(page).location
         assert arrived.startswith(f"{here}/callback?")
         welcome = browser.get(arrived, timeout=60)

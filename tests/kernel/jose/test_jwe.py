@@ -68,10 +68,10 @@ def test_nothing_is_the_same_twice_and_every_part_is_bound_to_the_others(alg: st
     assert all(one != other or not one for one, other in zip(first, second, strict=True))
     assert bool(first[0]) is (alg == RSA_OAEP_256)
     parts = texts[0].split(".")
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         changed = bytearray(from_base64url(part) or b"x")
         changed[-1] ^= 1
-        bad = ".".join([*parts[:place], to_base64url(bytes(changed)), *parts[place + 1 :]])
+        bad = ".".join([*parts[:index], to_base64url(bytes(changed)), *parts[index + 1 :]])
         with pytest.raises((JoseError, ValueError)):
             jwe.decrypt_compact(bad, _theirs(alg), algorithms=[alg, "A128GCM"])
 
@@ -179,9 +179,9 @@ def test_a_key_that_says_what_it_is_for_comes_before_one_that_does_not() -> None
     silent, said = (_PUBLIC[ECDH_ES] | {"kid": kid} for kid in ("silent", "said"))
     keys = EncryptionKeys.parse(_set(silent, said | {"use": "enc"}))
     assert [key.kid for key in keys] == ["said", "silent"]
-    found = keys.find(ECDH_ES)
-    assert found is not None
-    assert found.kid == "said"
+    key = keys.find(ECDH_ES)
+    assert key is not None
+    assert key.kid == "said"
     assert keys.find(RSA_OAEP_256) is None
     assert keys.find("RSA1_5") is None
 

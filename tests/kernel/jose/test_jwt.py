@@ -60,8 +60,8 @@ def _refusal(token: str, keys: KeySet = _KEYS) -> Refusal:
         _verify(token, keys)
     refusal = refused.value.refusal
     assert refusal.code is ErrorCode.INVALID_TOKEN
-    told = f"{refused.value} {refusal}"
-    assert not any(len(part) > 8 and part in told for part in token.split(".")[:8])
+    message = f"{refused.value} {refusal}"
+    assert not any(len(part) > 8 and part in message for part in token.split(".")[:8])
     return refusal
 
 
@@ -216,9 +216,9 @@ def test_every_changed_byte_is_noticed(change: int) -> None:
     header, payload, signature = (from_base64url(part) or b"" for part in _good().split("."))
     for parts in ((payload, header, signature), (header, signature, payload)):
         _refusal(".".join(map(to_base64url, parts)))
-    for place in range(len(payload)):
+    for index in range(len(payload)):
         bad = bytearray(payload)
-        bad[place] = (bad[place] + change) % 256
+        bad[index] = (bad[index] + change) % 256
         token = ".".join(map(to_base64url, (header, bytes(bad), signature)))
         assert _refusal(token).check == "jwt.signature"
 
@@ -293,12 +293,12 @@ def test_no_kind_of_token_passes_for_another() -> None:
     kinds = ["at+jwt", "jwt", "logout+jwt", "dpop+jwt", "client-authentication+jwt", ""]
     for made in kinds:
         token = jwt.sign(_CLAIMS, _KEY, typ=made)
-        for asked in kinds:
-            if made == asked:
-                assert _verify(token, typ=(asked,)) == _CLAIMS
+        for expected_kind in kinds:
+            if made == expected_kind:
+                assert _verify(token, typ=(expected_kind,)) == _CLAIMS
                 continue
             with pytest.raises(Refused) as refused:
-                _verify(token, typ=(asked,))
+                _verify(token, typ=(expected_kind,))
             assert refused.value.refusal.check == "jwt.typ"
 
 
@@ -374,14 +374,14 @@ def test_a_header_is_told_before_anything_is_proven() -> None:
 
 
 def test_sparse_claims_are_right_where_they_are_there() -> None:
-    def read(said: Mapping[str, object]) -> jwt.Claims:
-        payload = json.dumps(said).encode()
+    def read(claims: Mapping[str, object]) -> jwt.Claims:
+        payload = json.dumps(claims).encode()
         return jwt.read_claims(
             payload, audience=_AUDIENCE, issuer=_ISSUER, now=_NOW, leeway=10, sparse=True
         )
 
-    for said in ({}, {"sub": "x"}, {"exp": 1_001}, {"aud": [_AUDIENCE]}, _CLAIMS):
-        assert read(said) == said
+    for claims in ({}, {"sub": "x"}, {"exp": 1_001}, {"aud": [_AUDIENCE]}, _CLAIMS):
+        assert read(claims) == claims
     for name, value in (("exp", 1), ("exp", None), ("iss", "x"), ("aud", "x"), ("nbf", 2_000)):
         with pytest.raises(Refused):
             read({name: value})

@@ -82,7 +82,7 @@ class _Site:
 
 def aborted_transactions(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Have each client act `times` meanwhile, on each engine."""
-    verdict, told, wrong = Verdict(), list[str](), 0
+    verdict, summaries, wrong = Verdict(), list[str](), 0
     for name, run in _ENGINES.items():
         with run(folder / name) as site:
             these = clients(site.url)
@@ -92,17 +92,17 @@ def aborted_transactions(folder: Path, times: int, chance: random.Random) -> Out
                 wait_for_actions(these, times)
                 aborted = site.end()
             changed = tuple(now - then for now, then in zip(site.count(), before, strict=True))
-            wanted = _acknowledged(these)
-            wrong += sum(abs(one - two) for one, two in zip(changed, wanted, strict=True))
-            refused = sum(each.journal.answers["503"] for each in these)
+            acknowledged = _acknowledged(these)
+            wrong += sum(abs(one - two) for one, two in zip(changed, acknowledged, strict=True))
+            refused = sum(client.journal.answers["503"] for client in these)
             verdict.judge(these)
-            told.append(
+            summaries.append(
                 f"{name}: {aborted} statements aborted, {refused} answers 503; {changed[0]} of "
-                f"{wanted[0]} grants, {changed[1]} of {wanted[1]} rotations and {changed[2]} of "
-                f"{wanted[2]} revocations written"
+                f"{acknowledged[0]} grants, {changed[1]} of {acknowledged[1]} rotations and "
+                f"{changed[2]} of {acknowledged[2]} revocations written"
             )
     strange = set(verdict.answers) - _FINE
-    counts = f"{'; '.join(told)}; {verdict}{f'; others: {sorted(strange)}' if strange else ''}"
+    counts = f"{'; '.join(summaries)}; {verdict}{f'; others: {sorted(strange)}' if strange else ''}"
     return Outcome(
         "E24 one in five writing statements aborted",
         "200 or 503 with Retry-After; what was acknowledged is written once, what was refused not "
@@ -114,12 +114,12 @@ def aborted_transactions(folder: Path, times: int, chance: random.Random) -> Out
 
 def _acknowledged(these: Sequence[Client]) -> tuple[int, int, int]:
     """Return how many grants, rotations and revocations were acknowledged."""
-    redeeming = [each for each in these if isinstance(each, Redeeming)]
-    refreshing = [each for each in these if isinstance(each, Refreshing)]
+    redeeming = [client for client in these if isinstance(client, Redeeming)]
+    refreshing = [client for client in these if isinstance(client, Refreshing)]
     return (
-        sum(each.redeemed for each in redeeming),
-        sum(len(each.journal.tokens) for each in refreshing),
-        sum(len(each.journal.revoked) for each in redeeming),
+        sum(client.redeemed for client in redeeming),
+        sum(len(client.journal.tokens) for client in refreshing),
+        sum(len(client.journal.revoked) for client in redeeming),
     )
 
 

@@ -64,8 +64,8 @@ class _Beside:
     def add(self, these: Sequence[Client], spans: Sequence[tuple[float, float]]) -> None:
         """Sort the requests since the first actions of each client, which find caches cold."""
         self.backups = [ended - began for began, ended in spans]
-        first = max(each.done[_BETWEEN - 1] for each in these)
-        for began, ended, _ in (asked for each in these for asked in each.asked):
+        first = max(client.done[_BETWEEN - 1] for client in these)
+        for began, ended, _ in (request for client in these for request in client.asked):
             if began >= first:
                 beside = any(began <= over and ended >= start for start, over in spans)
                 (self.during if beside else self.between).append(ended - began)
@@ -85,7 +85,7 @@ class _Beside:
 
 def backups_under_load(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Make `times` backups on each engine; restore each, with and without ending its tokens."""
-    kept, told, live, held = Verdict(), list[str](), 0, True
+    kept, summaries, live, held = Verdict(), list[str](), 0, True
     for name, run in _ENGINES.items():
         address = f"127.0.0.1:{free_port()}"
         node = Node(folder / name)
@@ -101,9 +101,9 @@ def backups_under_load(folder: Path, times: int, chance: random.Random) -> Outco
                 live += _restored(engine, file, node.here, here, these, then, kept)
                 shutil.rmtree(here)
         held = held and (times < _ENOUGH or beside.held)
-        told.append(f"{name}: {beside}")
+        summaries.append(f"{name}: {beside}")
     counts = (
-        f"{'; '.join(told)}; {kept.acknowledged} tokens and revocations acknowledged "
+        f"{'; '.join(summaries)}; {kept.acknowledged} tokens and revocations acknowledged "
         f"before a backup looked up in its copy, {kept.lost} lost; {live} of them active after "
         f"`valetkey database restore`"
     )
@@ -135,7 +135,7 @@ def _made(
             if measured:
                 # As many requests without a backup as with one.
                 time.sleep(max([_SHORTEST, *(ended - began for began, ended in spans[-1:])]))
-            notes, began = [each.journal.copy() for each in these], time.monotonic()
+            notes, began = [client.journal.copy() for client in these], time.monotonic()
             made.append((engine.back_up(node.here, number), notes))
             spans.append((began, time.monotonic()))
     beside.add(these, spans)
@@ -174,7 +174,7 @@ def _sqlite(_has_quota: bool) -> Generator[_Engine]:
     def back_up(here: Path, number: int) -> Path:
         ran = valetkey("database", "backup", f"saved/{number}", "--json", here=here)
         assert ran.code == 0, ran.out + ran.err
-        (file,) = (Path(each) for each in ran.json if "authorization" in Path(each).name)
+        (file,) = (Path(path) for path in ran.json if "authorization" in Path(path).name)
         return here.joinpath(file)
 
     @contextmanager

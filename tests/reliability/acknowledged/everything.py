@@ -36,7 +36,7 @@ FINE = {"200", "302", "303", "400", "503", "ConnectionError", "ChunkedEncodingEr
 def killed_everything(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Kill everything under load, `times` on each engine."""
     verdict = Verdict()
-    told: list[str] = []
+    summaries: list[str] = []
     quick = True
     for name, own in (("SQLite", _sqlite), ("PostgreSQL", _postgres)):
         ready: list[float] = []
@@ -62,9 +62,11 @@ def killed_everything(folder: Path, times: int, chance: random.Random) -> Outcom
                     verdict.judge(these)
         quick &= times < _ENOUGH or max(ready) < _LONGEST[name]
         middle = sorted(ready)[len(ready) // 2]
-        told.append(f"{name} ready after {middle:.1f} s (median), {max(ready):.1f} s (longest)")
+        summaries.append(
+            f"{name} ready after {middle:.1f} s (median), {max(ready):.1f} s (longest)"
+        )
     wrong = set(verdict.answers) - FINE
-    counts = f"{times} rounds on each engine, {verdict}; {'; '.join(told)}"
+    counts = f"{times} rounds on each engine, {verdict}; {'; '.join(summaries)}"
     return Outcome(
         "E04 kill -9 of servers and PostgreSQL",
         "nothing acknowledged is lost, nothing works twice, ready within 3 s (SQLite) and 10 s",

@@ -61,11 +61,11 @@ def asynchronous_failover(folder: Path, times: int, chance: random.Random) -> Ou
         for number in range(times):
             # New ones in each round: the grant of a refresh token that was lost has ended.
             these = clients(url)
-            redeeming = [each for each in these if isinstance(each, Redeeming)]
+            redeeming = [client for client in these if isinstance(client, Redeeming)]
             codes = [redeeming[0].code() for _ in range(_CODES)]
             with acting(these):
                 wait_for_actions(these, _BEFORE)
-                before = [each.journal.copy() for each in redeeming]
+                before = [client.journal.copy() for client in redeeming]
                 pair.cut()
                 redeemed = [code for code in codes if Client(url).redeem(code)]
                 wait_for_actions(these, _BEHIND)
@@ -76,13 +76,13 @@ def asynchronous_failover(folder: Path, times: int, chance: random.Random) -> Ou
             all_of_it.judge(these)
             if number < times - 1:
                 pair.follow()
-    told = (folder / "node/log").read_text().count('"database.failover"')
-    held = not received.lost and set(all_of_it.answers) <= _FINE and told > 0
+    line_count = (folder / "node/log").read_text().count('"database.failover"')
+    held = not received.lost and set(all_of_it.answers) <= _FINE and line_count > 0
     counts = (
         f"{times} failovers to a standby that had lost its connection {_BEHIND} actions of each "
         f"client before, {all_of_it}; of {received.checked} that it had received "
         f"{received.lost} lost; {again} of {spent} codes that were issued before and redeemed "
-        f"after were redeemed again; {_told(gaps)}; {told} lines `database.failover`"
+        f"after were redeemed again; {_told(gaps)}; {line_count} lines `database.failover`"
     )
     promise = (
         "the failover guide: what the standby had not received is lost, its codes work again, and "
@@ -120,9 +120,9 @@ class _Pair:
     def cut(self) -> None:
         """Have the standby receive all there is, and nothing more."""
         with _connected(self.primary) as primary, _connected(self.standby) as standby:
-            found = primary.execute(b"SELECT pg_current_wal_flush_lsn()::text").fetchone()
-            assert found is not None
-            here = found[0]
+            row = primary.execute(b"SELECT pg_current_wal_flush_lsn()::text").fetchone()
+            assert row is not None
+            here = row[0]
 
             def received() -> bool:
                 row = standby.execute(_RECEIVED, (here,)).fetchone()
@@ -142,8 +142,8 @@ def _connected(server: Path) -> psycopg.Connection:
 
 
 def _senders(primary: psycopg.Connection) -> list[str]:
-    found = primary.execute(b"SELECT sync_state FROM pg_stat_replication").fetchall()
-    return [str(state) for (state,) in found]
+    rows = primary.execute(b"SELECT sync_state FROM pg_stat_replication").fetchall()
+    return [str(state) for (state,) in rows]
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _gap(pair: _Pair, these: Sequence[Client]) -> float:
     """Return the seconds from the kill until each of these clients is served again."""
     killed = time.monotonic()
     pair.fail_over()
-    wait_until(lambda: all(each.done[-1] > killed for each in these), "it does not recover")
+    wait_until(lambda: all(client.done[-1] > killed for client in these), "it does not recover")
     return time.monotonic() - killed
 
 

@@ -71,9 +71,9 @@ class Client:
             if self.act():
                 self.done.append(began)
 
-    def ask(self, path: str, **said: str) -> requests.Response | None:
+    def ask(self, path: str, **fields: str) -> requests.Response | None:
         """Send a request with the app's credentials. None if the connection was lost."""
-        form = {"client_id": "printer", "client_secret": SECRET, **said}
+        form = {"client_id": "printer", "client_secret": SECRET, **fields}
         began = time.monotonic()
         try:
             answer = self._session.post(f"{self.url}/oauth/{path}", form, timeout=CEILING)
@@ -82,13 +82,13 @@ class Client:
             self.journal.answers[type(failure).__name__] += 1
             return None
         self.asked.append((began, time.monotonic(), True))
-        known = answer.status_code != requests.codes.unavailable or "retry-after" in answer.headers
-        self.journal.answers[str(answer.status_code) if known else "503 without Retry-After"] += 1
+        valid = answer.status_code != requests.codes.unavailable or "retry-after" in answer.headers
+        self.journal.answers[str(answer.status_code) if valid else "503 without Retry-After"] += 1
         return answer
 
-    def tokens(self, **said: str) -> dict[str, str] | None:
+    def tokens(self, **fields: str) -> dict[str, str] | None:
         """Request tokens. None without an acknowledgement."""
-        answer = self.ask("token", **said)
+        answer = self.ask("token", **fields)
         if answer is None or answer.status_code != requests.codes.ok:
             return None
         got: dict[str, str] = answer.json()
@@ -188,10 +188,10 @@ def clients(url: str) -> Sequence[Client]:
 @contextmanager
 def acting(these: Sequence[Client], *, pause: float = _PAUSE) -> Generator[None]:
     """Have the clients act, with empty journals, until the block ends."""
-    for each in these:
-        each.journal, each.done, each.asked = Journal(), [], []
+    for client in these:
+        client.journal, client.done, client.asked = Journal(), [], []
     over = threading.Event()
-    threads = [threading.Thread(target=each.run, args=(over, pause)) for each in these]
+    threads = [threading.Thread(target=client.run, args=(over, pause)) for client in these]
     for thread in threads:
         thread.start()
     try:
@@ -204,9 +204,9 @@ def acting(these: Sequence[Client], *, pause: float = _PAUSE) -> Generator[None]
 
 def wait_for_actions(these: Sequence[Client], count: int) -> None:
     """Wait until each client has done `count` more."""
-    wanted = [len(each.done) + count for each in these]
+    goals = [len(client.done) + count for client in these]
     wait_until(
-        lambda: all(len(each.done) >= all_ for each, all_ in zip(these, wanted, strict=True)),
+        lambda: all(len(client.done) >= all_ for client, all_ in zip(these, goals, strict=True)),
         "nothing is acknowledged any more",
     )
 
@@ -222,7 +222,7 @@ def wait_for_recovery(
 
     def is_recovered() -> bool:
         supervise()
-        return all(each.done and each.done[-1] > began for each in these)
+        return all(client.done and client.done[-1] > began for client in these)
 
     wait_until(is_recovered, "it does not recover")
     return time.monotonic() - began
@@ -253,7 +253,7 @@ class Verdict:
 
     def judge(self, these: Sequence[Client]) -> None:
         """Look up what the clients noted, then use their refresh tokens and codes again."""
-        notes = [each.journal.copy() for each in these]
+        notes = [client.journal.copy() for client in these]
         for note in notes:
             self.acknowledged += note.size
             self.answers += note.answers
@@ -270,8 +270,8 @@ class Verdict:
         with ThreadPoolExecutor(len(these)) as threads:
             self._add(threads.map(_look_up, these, notes))
 
-    def _add(self, found: Iterable[tuple[int, int]]) -> None:
-        for checked, lost in found:
+    def _add(self, counts: Iterable[tuple[int, int]]) -> None:
+        for checked, lost in counts:
             self.checked += checked
             self.lost += lost
 

@@ -44,7 +44,7 @@ def burnt_machines(folder: Path, times: int, chance: random.Random) -> Outcome:
     for number in range(times):
         address = f"127.0.0.1:{free_port()}"
         node, other = (Node(folder / f"{name}-{number}") for name in ("first", "second"))
-        place = {
+        environment = {
             "VALETKEY_DATA": str(node.here / "data"),
             "SECOND_PLACE": f"file://{folder}/place-{number}",
         }
@@ -58,10 +58,10 @@ def burnt_machines(folder: Path, times: int, chance: random.Random) -> Outcome:
         register(node.here, rotates=True)
         assert valetkey("database", "migrate", here=node.here).code == 0
         with stopped_in_the_end(node, other):
-            these, copied, notes = _burnt(node, folder / f"place-{number}", place, chance)
+            these, copied, notes = _burnt(node, folder / f"place-{number}", environment, chance)
             shutil.copytree(node.here, other.here, ignore=_BURNS)
             shutil.rmtree(node.here)
-            files = [_restored(each, other.here, place) for each in _DATABASES]
+            files = [_restored(database, other.here, environment) for database in _DATABASES]
             # As it is, to see what is in it; a server of this machine has seen no other database.
             shutil.copy2(files[0], other.here / "data/authorization.db")
             other.start()
@@ -92,7 +92,7 @@ def burnt_machines(folder: Path, times: int, chance: random.Random) -> Outcome:
 
 
 def _burnt(
-    node: Node, place: Path, environment: Mapping[str, str], chance: random.Random
+    node: Node, copy_folder: Path, environment: Mapping[str, str], chance: random.Random
 ) -> tuple[Sequence[Client], Sequence[Journal], _Notes]:
     """Return the clients, what was acknowledged before a copy began, and all until the end."""
     node.start()
@@ -100,14 +100,14 @@ def _burnt(
     notes: list[tuple[float, Sequence[Journal]]] = []
 
     def note() -> Sequence[Journal]:
-        notes.append((time.monotonic(), [each.journal.copy() for each in these]))
+        notes.append((time.monotonic(), [client.journal.copy() for client in these]))
         return notes[-1][1]
 
     with _copying(environment) as copying, acting(these):
         wait_for_actions(these, 5)
-        copied, before = note(), _copies(place)
+        copied, before = note(), _copies(copy_folder)
         # The first of two may have been read before; the second was read after the first.
-        wait_until(lambda: note() and len(_copies(place) - before) > 1, "nothing is copied")
+        wait_until(lambda: note() and len(_copies(copy_folder) - before) > 1, "nothing is copied")
         until = time.monotonic() + chance.uniform(1, 4)
         while time.monotonic() < until:
             time.sleep(_LOOK_EVERY)
@@ -120,12 +120,12 @@ def _burnt(
 
 def _listen(node: Node) -> str:
     lines = (node.here / "valetkey.toml").read_text().splitlines()
-    (line,) = (each for each in lines if each.startswith("listen"))
+    (line,) = (setting for setting in lines if setting.startswith("listen"))
     return line.split('"')[1]
 
 
-def _copies(place: Path) -> set[Path]:
-    return set((place / "authorization/ltx/0").glob("*.ltx"))
+def _copies(copy_folder: Path) -> set[Path]:
+    return set((copy_folder / "authorization/ltx/0").glob("*.ltx"))
 
 
 @contextmanager
@@ -163,12 +163,12 @@ def _restored(name: str, here: Path, environment: Mapping[str, str]) -> Path:
 
 def _complete_until(these: Sequence[Client], notes: _Notes) -> float:
     """Return the last moment up to which nothing is lost."""
-    known: dict[str, bool] = {}
+    token_states: dict[str, bool] = {}
 
     def holds(client: Client, token: str, *, active: bool) -> bool:
-        if token not in known:
-            known[token] = client.is_active(token)
-        return known[token] is active
+        if token not in token_states:
+            token_states[token] = client.is_active(token)
+        return token_states[token] is active
 
     def is_complete(journals: Sequence[Journal]) -> bool:
         return all(

@@ -119,5 +119,5 @@ def _killed(node: Node, chance: random.Random, deaths: list[tuple[float, float]]
 
 
 def _two(node: Node) -> list[int]:
-    found = node.workers()
-    return found if len(found) == 2 else []
+    workers = node.workers()
+    return workers if len(workers) == 2 else []

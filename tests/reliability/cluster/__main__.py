@@ -43,19 +43,19 @@ def main() -> None:
 
 
 def _watch(made: Cluster, app: "subprocess.Popen[bytes]") -> None:
-    told: Machine | None = None
+    last_primary: Machine | None = None
     gone = 0.0
     while app.poll() is None:
         primary = made.primary()
         if primary is None:
             gone = gone or time.monotonic()
-        elif primary is not told:
+        elif primary is not last_primary:
             after = f", {time.monotonic() - gone:.1f} s later" if gone else ""
             _say(f"\nThe primary is {primary.name}{after}. To kill it:")
             with suppress(FileNotFoundError):
                 pid = (primary.data / "postmaster.pid").read_text().split("\n", 1)[0]
                 _say(f"  kill -9 {pid}")
-            told, gone = primary, 0.0
+            last_primary, gone = primary, 0.0
         time.sleep(_EVERY)
 
 

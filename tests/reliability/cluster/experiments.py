@@ -82,14 +82,14 @@ class Witness(Redeeming):
     def look(self, token: str) -> None:
         """Ask one of the servers whether the token is accepted."""
         began = time.monotonic()
-        outcome, place = None, "introspection"
+        outcome, server = None, "introspection"
         if self._chance.random() < 0.5:
             answer = self.ask("introspect", token=token)
             if answer is not None and answer.status_code == requests.codes.ok:
                 outcome = bool(answer.json()["active"])
         else:
-            outcome, place = self._accepted(token), "the API"
-        self._history.add(Kind.READ, token, began, outcome, place=place)
+            outcome, server = self._accepted(token), "the API"
+        self._history.add(Kind.READ, token, began, outcome, place=server)
 
     def _accepted(self, token: str) -> bool | None:
         bearer = {"Authorization": f"Bearer {token}"}
@@ -97,8 +97,8 @@ class Witness(Redeeming):
             answer = self._requests.get(f"{self._api}/v2/notes", headers=bearer, timeout=60)
         except requests.RequestException:
             return None
-        known: Mapping[int, bool] = {200: True, 401: False}
-        return known.get(answer.status_code)
+        outcomes: Mapping[int, bool] = {200: True, 401: False}
+        return outcomes.get(answer.status_code)
 
 
 def _experiment(name: str) -> Callable[[Path, int, random.Random], Outcome]:
@@ -114,16 +114,16 @@ def _experiment(name: str) -> Callable[[Path, int, random.Random], Outcome]:
 
 
 def _run(fault: Fault, times: int) -> Outcome:
-    verdict, found, pauses = _rounds(fault, times, synchronous=True)
+    verdict, findings, pauses = _rounds(fault, times, synchronous=True)
     wrong = set(verdict.answers) - _FINE - _LOST
     late = percentile(pauses, 0.95)
     limit = _LONGEST_LOST if fault.loses_machine else _LONGEST
-    held = verdict.is_good and found.is_good and late < limit and not wrong
+    held = verdict.is_good and findings.is_good and late < limit and not wrong
     return Outcome(
         f"E41 three machines, {fault.title}",
         "nothing acknowledged is lost, no code works twice, no token works 5 s after its "
         f"revocation, service within {limit:.0f} s at p95",
-        _counts(times, verdict, found, pauses) + (f"; others: {sorted(wrong)}" if wrong else ""),
+        _counts(times, verdict, findings, pauses) + (f"; others: {sorted(wrong)}" if wrong else ""),
         held,
     )
 
@@ -138,7 +138,7 @@ def _rounds(
         these = begin(made, history)
         if not synchronous:
             # After a rotation that was lost, one that refreshes its grant can never act again.
-            these = [each for each in these if not isinstance(each, Refreshing)]
+            these = [client for client in these if not isinstance(client, Refreshing)]
         for number in range(times):
             with acting(these, pause=PAUSE):
                 wait_for_actions(these, BEFORE)
@@ -158,7 +158,7 @@ def begin(made: Cluster, history: History) -> Sequence[Client]:
         node.drain = 2 * DRAIN
     made.start_nodes(_REGISTER)
     these = clients(made.url)
-    person = next(each.person for each in these if isinstance(each, Redeeming))
+    person = next(client.person for client in these if isinstance(client, Redeeming))
     witnesses = [Witness(made.url, made.api, person, history) for _ in range(_WITNESSES)]
     return [*these, *witnesses]
 
@@ -170,7 +170,7 @@ def _longest_pause(these: Sequence[Client], began: float) -> float:
     """Return the longest time after `began` in which a client had no action acknowledged."""
     longest = 0.0
     for client in these:
-        times = [began, *(each for each in client.done if each > began)]
+        times = [began, *(moment for moment in client.done if moment > began)]
         gaps = [later - earlier for earlier, later in pairwise(times)]
         longest = max(longest, *gaps)
     return longest
@@ -178,30 +178,30 @@ def _longest_pause(these: Sequence[Client], began: float) -> float:
 
 def look_at_all(these: Sequence[Client], history: History) -> None:
     """Ask once more for every token, after all that happened."""
-    witness = next(each for each in these if isinstance(each, Witness))
-    for token in {each.token for each in history.operations if each.token}:
+    witness = next(client for client in these if isinstance(client, Witness))
+    for token in {operation.token for operation in history.operations if operation.token}:
         witness.look(token)
 
 
-def _counts(times: int, verdict: Verdict, found: Findings, pauses: Sequence[float]) -> str:
+def _counts(times: int, verdict: Verdict, findings: Findings, pauses: Sequence[float]) -> str:
     middle, late = percentile(pauses, 0.5), percentile(pauses, 0.95)
     answers: Counter[str] = verdict.answers
     refused = sum(answers[status] for status in _REFUSED)
     lost = sum(answers[name] for name in _LOST)
     return (
-        f"{times} times; {verdict}; {found}; longest pause {middle:.1f} s (median), {late:.1f} s "
-        f"(p95); {answers.total()} requests, {refused} answers 502 to 504, {lost} without answer"
+        f"{times} times; {verdict}; {findings}; longest pause {middle:.1f} s (median), {late:.1f} "
+        f"s (p95); {answers.total()} requests, {refused} answers 502 to 504, {lost} without answer"
     )
 
 
 def cluster_asynchronous(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Kill -9 of PostgreSQL with commits that wait for no standby: what is lost."""
-    verdict, found, _ = _rounds(FAULTS["kill"], times, synchronous=False)
+    verdict, findings, _ = _rounds(FAULTS["kill"], times, synchronous=False)
     return Outcome(
         "E41 three machines, kill -9 of PostgreSQL, asynchronous",
         "the count of what is lost if commits wait for no standby",
-        f"{times} times; {verdict}; {found}",
-        found.checked > 0,
+        f"{times} times; {verdict}; {findings}",
+        findings.checked > 0,
     )
 
 

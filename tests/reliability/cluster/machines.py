@@ -117,8 +117,8 @@ class Machine:
 
     def is_primary(self) -> bool:
         """Return whether it says that it is the primary."""
-        told = self.patroni("/patroni")
-        return told.get("role") == "primary" and told.get("state") == "running"
+        status = self.patroni("/patroni")
+        return status.get("role") == "primary" and status.get("state") == "running"
 
 
 class Cluster:
@@ -202,9 +202,9 @@ class Cluster:
 
     def the_primary(self) -> Machine:
         """Wait for a primary."""
-        found = wait_until(self.primary, "there is no primary", every=0.2)
-        assert found is not None
-        return found
+        machine = wait_until(self.primary, "there is no primary", every=0.2)
+        assert machine is not None
+        return machine
 
     def is_whole(self) -> bool:
         """Return whether both standbys stream from the primary and a commit waits for them."""
@@ -428,21 +428,21 @@ class Cluster:
 
 def program(name: str) -> str:
     """Return the path of a program. Raises RuntimeError with the package that has it."""
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if found is None:
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if path is None:
         package = {"etcd": "etcd-server"}.get(name, name)
         raise RuntimeError(f"{name} is missing: apt-get install {package}")
-    return found
+    return path
 
 
 def _processes_in(folder: Path) -> Sequence[int]:
     """Return the processes whose commands name this folder."""
-    found: list[int] = []
+    processes: list[int] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if os.fsencode(folder) in file.read_bytes():
-                found.append(int(file.parent.name))
-    return found
+                processes.append(int(file.parent.name))
+    return processes
 
 
 def _ip(*arguments: str) -> None:

@@ -60,7 +60,7 @@ def rolling_upgrades_behind_haproxy(folder: Path, times: int, chance: random.Ran
     The first round begins before the newest migration, each other one before one migration more.
     In every second round `valetkey database migrate` runs before any node is restarted.
     """
-    verdict, found, begun = Verdict(), Findings(), list[str]()
+    verdict, findings, begun = Verdict(), Findings(), list[str]()
     for number in range(times):
         commit = _before_migration(number)
         begun.append(commit)
@@ -87,14 +87,14 @@ def rolling_upgrades_behind_haproxy(folder: Path, times: int, chance: random.Ran
                     wait_for_actions(these, BEFORE)
             verdict.judge(these)
             look_at_all(these, history)
-        found.add(check(history.operations))
+        findings.add(check(history.operations))
     failed = {name: count for name, count in verdict.answers.items() if name not in _ANSWERED}
     return Outcome(
         "E43 rolling upgrades behind HAProxy",
         _PROMISE,
-        f"{times} upgrades of two nodes, from {', '.join(begun)}; {verdict}; {found}; "
+        f"{times} upgrades of two nodes, from {', '.join(begun)}; {verdict}; {findings}; "
         f"{verdict.answers.total()} requests, {sum(failed.values())} failed {failed or ''}".strip(),
-        verdict.is_good and found.is_good and not failed,
+        verdict.is_good and findings.is_good and not failed,
     )
 
 
@@ -122,32 +122,32 @@ def major_upgrades_of_postgresql(folder: Path, times: int, chance: random.Random
     Then once more with a mistake: one of two poolers is forgotten, and nobody closes the old
     databases. The checker has to find it.
     """
-    verdict, found = Verdict(), Findings()
+    verdict, findings = Verdict(), Findings()
     pauses: list[str] = []
     for _ in range(times):
         # A token of one cluster is unknown to the next.
         history = History()
         pauses += _move(folder, verdict, history)
-        found.add(check(history.operations))
+        findings.add(check(history.operations))
     missed, unfenced = Verdict(), History()
     _move(folder, missed, unfenced, mistaken=True)
     caught = missed.lost + missed.twice + _violations(check(unfenced.operations))
     failed = {name: count for name, count in verdict.answers.items() if name not in _ANSWERED}
     counts = (
         f"{times} moves of two databases with {_USERS} users, requests waited for "
-        f"{', '.join(pauses)}; {verdict}; {found}; {verdict.answers.total()} requests, "
+        f"{', '.join(pauses)}; {verdict}; {findings}; {verdict.answers.total()} requests, "
         f"{sum(failed.values())} failed {failed or ''}".strip()
     )
     return Outcome(
         "E43 major upgrade of PostgreSQL, 15 to 18",
         f"{_PROMISE}; a forgotten pooler without a closed database is found",
         f"{counts}; with the mistake {caught} violations found",
-        verdict.is_good and found.is_good and not failed and caught > 0,
+        verdict.is_good and findings.is_good and not failed and caught > 0,
     )
 
 
-def _violations(found: Findings) -> int:
-    return sum(map(len, (found.stale, found.resurrected, found.lost, found.twice)))
+def _violations(findings: Findings) -> int:
+    return sum(map(len, (findings.stale, findings.resurrected, findings.lost, findings.twice)))
 
 
 def _move(folder: Path, verdict: Verdict, history: History, *, mistaken: bool = False) -> list[str]:
@@ -180,10 +180,10 @@ def _wait_for_some(these: Sequence[Client]) -> None:
     """Wait until these clients together have done as much as each alone does elsewhere."""
 
     def count() -> int:
-        return sum(len(each.done) for each in these)
+        return sum(len(client.done) for client in these)
 
-    wanted = count() + BEFORE * len(these)
-    wait_until(lambda: count() >= wanted, "nothing is acknowledged any more")
+    goal = count() + BEFORE * len(these)
+    wait_until(lambda: count() >= goal, "nothing is acknowledged any more")
 
 
 def _old(made: Cluster, name: str) -> str:
@@ -248,10 +248,10 @@ class _Tool:
         files = " ".join(str(machine.folder / "pgbouncer.ini") for machine in machines)
         point = f"sed -i '/^{name} =/s/=.*/= host=127.0.0.1 port={port}/' {files}"
         poolers = [word for console in consoles for word in ("--pooler", console)]
-        said = self._run("switch", name, *poolers, "--point", point)
-        told = re.search(r"waited for ([0-9.]+ s)", said)
-        assert told is not None, said
-        return told[1]
+        output = self._run("switch", name, *poolers, "--point", point)
+        match = re.search(r"waited for ([0-9.]+ s)", output)
+        assert match is not None, output
+        return match[1]
 
     def _run(self, command: str, name: str, *more: str) -> str:
         urls = ("--old", _old(self.made, name), "--new", f"{self.new[0]}/{name}")

@@ -64,8 +64,8 @@ def _status(host: str, form: str) -> str:
         connection.request("POST", "/oauth/token", form, _HEADERS)
         answer = connection.getresponse()
         answer.read()
-        known = answer.status != http.client.SERVICE_UNAVAILABLE or answer.getheader("retry-after")
-        return str(answer.status) if known else "503 without Retry-After"
+        valid = answer.status != http.client.SERVICE_UNAVAILABLE or answer.getheader("retry-after")
+        return str(answer.status) if valid else "503 without Retry-After"
     except (OSError, http.client.HTTPException) as failure:
         return type(failure).__name__
     finally:
@@ -84,9 +84,9 @@ class _Users:
     def act(self) -> None:
         """Sign in until the end."""
         while not self._over.wait(0.02):
-            found = _status(self.host, _SIGN_IN)
+            status = _status(self.host, _SIGN_IN)
             with self._turn:
-                self.answers[found] += 1
+                self.answers[status] += 1
 
     @contextmanager
     def acting(self) -> Generator[None]:
@@ -309,9 +309,9 @@ def _exhaust(name: str, site: _Site, totals: _Totals) -> None:
         began = time.monotonic()
         wait_until(site.is_well, f"{name}: it does not recover")
         took = time.monotonic() - began
-    found = users.answers + load.answers
-    totals.refused[name] += found["503"]
+    answers = users.answers + load.answers
+    totals.refused[name] += answers["503"]
     totals.recovered[name] = max(took, totals.recovered.get(name, 0.0))
-    for answer, count in found.items():
+    for answer, count in answers.items():
         if answer not in fine:
             totals.wrong[f"{name}: {answer}"] += count

@@ -198,7 +198,7 @@ def _supervise(disk: Path, started: list[float]) -> None:
 
 def _wait_for_refusals(these: Sequence[Client]) -> None:
     def refused() -> int:
-        return sum(each.journal.answers["503"] for each in these)
+        return sum(client.journal.answers["503"] for client in these)
 
     before = refused()
     wait_until(lambda: refused() >= before + _REFUSED, "nothing is refused")
@@ -215,12 +215,12 @@ def _status(address: str, path: str) -> int:
 
 def _reads(these: Sequence[Client]) -> bool:
     """Return whether tokens that were issued before can be looked up."""
-    return all(Client(each.url).is_active(each.journal.tokens[0]) for each in these)
+    return all(Client(client.url).is_active(client.journal.tokens[0]) for client in these)
 
 
 def _doctor_names_it(here: Path) -> None:
-    found = json.dumps(valetkey("doctor", "--json", here=here).json)
-    assert "No space left on device" in found, found
+    report = json.dumps(valetkey("doctor", "--json", here=here).json)
+    assert "No space left on device" in report, report
 
 
 def _whole_lines(log: Path) -> int:

@@ -56,9 +56,9 @@ class Receiver:
     def become(self, fault: str) -> None:
         """Fail in this way from now on; "" for not at all. Open connections are closed."""
         self.fault = fault
-        for each in self._held:
+        for connection in self._held:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._held.clear()
         if fault == "refuse":
             self.end()
@@ -116,7 +116,7 @@ def _mail(connection: socket.socket, receiver: Receiver) -> None:
                 case b"DATA":
                     connection.sendall(b"354 go on\r\n")
                     read = iter(lines.readline, b".\r\n")
-                    (subject,) = (each for each in read if each.startswith(b"Subject:"))
+                    (subject,) = (header for header in read if header.startswith(b"Subject:"))
                     # Sign-ins are told to users, too.
                     if b"Reset your" in subject:
                         receiver.received.append("email")
@@ -130,22 +130,22 @@ def _mail(connection: socket.socket, receiver: Receiver) -> None:
 
 def outages(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Have both servers fail `times` on each engine, in every way in turn."""
-    verdict, told, held = Verdict(), list[str](), True
+    verdict, summaries, held = Verdict(), list[str](), True
     engines: Mapping[str, AbstractContextManager[str]] = {
         "SQLite": nullcontext("sqlite:///a/auth.db"),
         "PostgreSQL": postgres.database(),
     }
     for name, own in engines.items():
         with own as database, _receivers() as (hook, mail):
-            found = _engine(folder / name, database, hook, mail, times, verdict)
-            held = held and found.is_good(exact=times >= _ENOUGH)
-            told.append(f"{name}: {found}")
+            result = _engine(folder / name, database, hook, mail, times, verdict)
+            held = held and result.is_good(exact=times >= _ENOUGH)
+            summaries.append(f"{name}: {result}")
     wrong = set(verdict.answers) - _FINE
     return Outcome(
         "E34 webhook receiver and mail server away, under load",
         f"no request fails or takes longer than {_LONGEST:.0f} s while they refuse, hang, delay or "
         "send garbage; each message and email arrives afterwards",
-        f"{'; '.join(told)}; {verdict}{f'; others: {sorted(wrong)}' if wrong else ''}",
+        f"{'; '.join(summaries)}; {verdict}{f'; others: {sorted(wrong)}' if wrong else ''}",
         held and verdict.is_good and not wrong,
     )
 
@@ -188,7 +188,7 @@ def _engine(
     here: Path, database: str, hook: Receiver, mail: Receiver, times: int, verdict: Verdict
 ) -> _Found:
     address = f"127.0.0.1:{free_port()}"
-    node, found = Node(here), _Found()
+    node, result = Node(here), _Found()
     configure(here, url=f"http://{address}", listen=address, database=database, more=_more(mail))
     register(here, rotates=True)
     url = f"http://127.0.0.1:{hook.port}/"
@@ -206,29 +206,31 @@ def _engine(
             with acting(these):
                 wait_for_actions(these, _ACTIONS)
                 began = time.monotonic()
-                for each in (hook, mail):
-                    each.become(fault)
+                for receiver in (hook, mail):
+                    receiver.become(fault)
                 _run(here, "user", "send-reset", user, "--json")
-                found.sent += 1
+                result.sent += 1
                 wait_for_actions(these, _ACTIONS)
                 time.sleep(max(0.0, began + _SECONDS - time.monotonic()))
                 ended = time.monotonic()
-                for each in (hook, mail):
-                    each.become("")
-                found.faults += 1
-            for asked_at, answered_at, _ in (each for client in these for each in client.asked):
-                kept = found.during if began <= asked_at <= ended else found.calm
+                for receiver in (hook, mail):
+                    receiver.become("")
+                result.faults += 1
+            for asked_at, answered_at, _ in (
+                request for client in these for request in client.asked
+            ):
+                kept = result.during if began <= asked_at <= ended else result.calm
                 kept.append(answered_at - asked_at)
             verdict.judge(these)
             events = _revocations(here, database)
             wait_until(lambda events=events: events <= set(hook.received), "messages are missing")  # type: ignore[misc]
-            wait_until(lambda: len(mail.received) >= found.sent, "email is missing")
-        found.revoked = len(events)
-    found.met = hook.failed + mail.failed
-    found.messages = len(set(hook.received))
-    found.repeated = len(hook.received) - found.messages
-    found.arrived = len(mail.received)
-    return found
+            wait_until(lambda: len(mail.received) >= result.sent, "email is missing")
+        result.revoked = len(events)
+    result.met = hook.failed + mail.failed
+    result.messages = len(set(hook.received))
+    result.repeated = len(hook.received) - result.messages
+    result.arrived = len(mail.received)
+    return result
 
 
 def _more(mail: Receiver) -> str:
@@ -248,9 +250,9 @@ def _revocations(here: Path, database: str) -> set[str]:
     """Return the ids of the events that the webhook is for."""
     if database.startswith("sqlite"):
         lite = apsw.Connection(str(here / "a/auth.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        found = {str(id_) for (id_,) in lite.execute(_EVENTS)}
+        ids = {str(id_) for (id_,) in lite.execute(_EVENTS)}
         lite.close()
-        return found
+        return ids
     with psycopg.connect(database) as raw:
         return {str(id_) for (id_,) in raw.execute(_EVENTS.encode()).fetchall()}
 
@@ -258,10 +260,10 @@ def _revocations(here: Path, database: str) -> set[str]:
 @contextmanager
 def _receivers() -> Generator[tuple[Receiver, Receiver]]:
     hook, mail = Receiver(_webhooks), Receiver(_mail)
-    for each in (hook, mail):
-        each.become("")
+    for receiver in (hook, mail):
+        receiver.become("")
     try:
         yield hook, mail
     finally:
-        for each in (hook, mail):
-            each.end()
+        for receiver in (hook, mail):
+            receiver.end()

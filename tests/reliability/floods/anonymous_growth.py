@@ -77,7 +77,7 @@ def anonymous_growth(folder: Path, times: int, chance: random.Random) -> Outcome
     configure(node.here, url=f"http://{host}", listen=host, database="sqlite:///a/auth.db")
     register(node.here, _TELEVISION)
     watch = _Watch(node)
-    found: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
     with stopped_in_the_end(node):
         node.start()
         assert node.process is not None
@@ -85,9 +85,9 @@ def anonymous_growth(folder: Path, times: int, chance: random.Random) -> Outcome
         watching.start()
         began = time.monotonic()
         try:
-            found += _abandoned(host, int(times * _WARM), chance)
+            statuses += _abandoned(host, int(times * _WARM), chance)
             warm = used(node.workers())
-            found += _abandoned(host, times - found.total(), chance)
+            statuses += _abandoned(host, times - statuses.total(), chance)
         finally:
             watch.end()
             watching.join()
@@ -97,16 +97,16 @@ def anonymous_growth(folder: Path, times: int, chance: random.Random) -> Outcome
         signed_in = site.redeem(site.code()).ok
     held = (
         signed_in
-        and set(found) <= _FINE
-        and found.total() == times
+        and set(statuses) <= _FINE
+        and statuses.total() == times
         and watch.most_stored < _MOST_STORED
         and watch.most_logged < _MOST_LOGGED
         and grown < _MOST_GROWTH
     )
-    told = ", ".join(f"{count} × {status}" for status, count in sorted(found.items()))
+    summary = ", ".join(f"{count} × {status}" for status, count in sorted(statuses.items()))
     counts = (
-        f"{found.total()} starts from {-(-times // _BATCH)} addresses ({told}) in {took:.0f} s; "
-        f"database {watch.most_stored / 2**20:.0f} MiB and its log "
+        f"{statuses.total()} starts from {-(-times // _BATCH)} addresses ({summary}) in "
+        f"{took:.0f} s; database {watch.most_stored / 2**20:.0f} MiB and its log "
         f"{watch.most_logged / 2**20:.0f} MiB at most, two workers "
         f"{warm / 2**20:.0f} MiB when warm and {grown / 2**20:+.0f} MiB at most afterwards; "
         f"sign-in {'works' if signed_in else 'fails'}"
@@ -119,11 +119,11 @@ def _abandoned(host: str, times: int, chance: random.Random) -> Counter[str]:
     """Begin `times` of them, over several connections at once."""
     sizes = [min(_BATCH, times - begun) for begun in range(0, times, _BATCH)]
     seeds = [chance.getrandbits(32) for _ in sizes]
-    found: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for one in threads.map(partial(_batch, host), sizes, seeds):
-            found += one
-    return found
+            statuses += one
+    return statuses
 
 
 def _batch(host: str, size: int, seed: int) -> Counter[str]:

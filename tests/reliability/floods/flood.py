@@ -25,12 +25,12 @@ def request(host: str, line: str, body: str = "") -> bytes:
 def answers(host: str, requests: Iterable[bytes], sender: str) -> Counter[str]:
     """Send `requests` over one connection of `sender`, and count the statuses of the answers."""
     *first, last = requests
-    found = b""
+    data = b""
     name, _, port = host.partition(":")
-    place = (name, int(port))
-    with socket.create_connection(place, CEILING, source_address=(sender, 0)) as connection:
+    endpoint = (name, int(port))
+    with socket.create_connection(endpoint, CEILING, source_address=(sender, 0)) as connection:
         connection.sendall(b"".join(first) + last.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         while part := connection.recv(1 << 18):
             # Statuses stand at the beginning of a line, and may be cut.
-            found += part
-    return Counter(status.decode() for status in _STATUS.findall(found))
+            data += part
+    return Counter(status.decode() for status in _STATUS.findall(data))

@@ -107,7 +107,7 @@ class _Found:
         over, after = self.over, self.after
         strange = sorted(over.strange | after.strange)
         # What is left of the CPU time after the answers went into refusals.
-        each = max(0.0, over.cpu - len(over.good) / self.peak) / max(
+        refusal_cpu = max(0.0, over.cpu - len(over.good) / self.peak) / max(
             1, len(over.refused) + len(over.repeated)
         )
         middle, late = (1_000 * percentile(over.refused, share) for share in (0.5, 0.99))
@@ -115,7 +115,7 @@ class _Found:
         refused = (
             f"{len(over.refused)} × 503 after {middle:.0f} ms (median), {late:.0f} ms (p99), "
             f"{len(over.repeated)} to connections that repeated a refused request after "
-            f"{repeated:.0f} ms (p99), {1e6 * each:.0f} µs of CPU each"
+            f"{repeated:.0f} ms (p99), {1e6 * refusal_cpu:.0f} µs of CPU each"
         )
         return (
             f"{self.capacity:.0f} codes a second can be served; "
@@ -131,7 +131,7 @@ class _Found:
 
 def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Overload a server for `times` seconds on each engine, from another core."""
-    told: list[str] = []
+    summaries: list[str] = []
     held = True
     engines: Mapping[str, AbstractContextManager[str]] = {
         "SQLite": nullcontext("sqlite:///a/auth.db"),
@@ -139,16 +139,16 @@ def overload(folder: Path, times: int, chance: random.Random) -> Outcome:
     }
     for name, own in engines.items():
         with own as database:
-            found = _overloaded(folder / name, times, database)
-        held = held and found.is_good(exact=times >= _ENOUGH)
-        told.append(f"{name}: {found}")
+            result = _overloaded(folder / name, times, database)
+        held = held and result.is_good(exact=times >= _ENOUGH)
+        summaries.append(f"{name}: {result}")
     return Outcome(
         "E10 overload",
         f"at five times the rate that can be served goodput stays at 80 % of the peak, the excess "
         f"gets 503 within {1_000 * _REFUSED:.0f} ms at p99, on connections that repeat a refused "
         f"request within half a second after a second, nothing takes more than {_LONGEST:.0f} s; "
         f"afterwards no 503 after {_RECOVERED:.0f} s",
-        "; ".join(told),
+        "; ".join(summaries),
         held,
     )
 
@@ -183,13 +183,13 @@ def _request(url: str) -> bytes:
 
 
 async def _phases(url: str, parent: int, seconds: float) -> _Found:
-    place, request = Place.of(url), _request(url)
+    address, request = Place.of(url), _request(url)
     loop = asyncio.get_running_loop()
     lines: list[Connection] = []
     for number in range(_CONNECTIONS):
         sender = (f"127.{1 + number // _PER_NETWORK}.0.1", 0)
         _, line = await loop.create_connection(
-            Connection, place.host, place.port, local_addr=sender
+            Connection, address.host, address.port, local_addr=sender
         )
         lines.append(line)
     await _served(lines[:_CALLERS], request, 1.0)  # until caches are warm

@@ -64,14 +64,14 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
     # The control is only of use where percentiles are.
     targets = [_target(folder / name) for name in (("other", "node") if judged else ("node",))]
     address, node = targets[-1]
-    found = _Found()
-    windows: dict[str, list[float]] = {"": [], **{each: [] for each, _ in targets}}
+    result = _Found()
+    windows: dict[str, list[float]] = {"": [], **{host: [] for host, _ in targets}}
     with (
-        stopped_in_the_end(*(each for _, each in targets)),
+        stopped_in_the_end(*(server for _, server in targets)),
         ProcessPoolExecutor(1, _PROCESSES) as attacker,
     ):
-        for _, each in targets:
-            each.start()
+        for _, server in targets:
+            server.start()
         assert node.process is not None
         before = used(node.workers())
         with asking(address, address) as load, _Memory(node) as memory:
@@ -82,16 +82,16 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
                     seed = chance.getrandbits(32)
                     part = attacker.submit(flood, target, _WINDOW, seed).result()
                     if target == address:
-                        found.answers += part.answers
-                        found.refused += part.refused
+                        result.answers += part.answers
+                        result.refused += part.refused
                 else:
                     time.sleep(_WINDOW)
                 windows[target] += load.took[first:]
         site = Serving(f"http://{address}", "", node.process)
         signed_in = site.ask(grant_type="password", username="ada", password=PASSWORD).ok
-    usual, *control, late = (percentile(each, 0.99) for each in windows.values())
+    usual, *control, late = (percentile(durations, 0.99) for durations in windows.values())
     beside = control[0] if control else usual
-    refused = percentile(found.refused, 0.99)
+    refused = percentile(result.refused, 0.99)
     grown = memory.most - before
     strange = load.failed - load.answers["503"]
     few = load.answers["503"] <= _REFUSED * load.total
@@ -100,13 +100,13 @@ def password_flood(folder: Path, times: int, chance: random.Random) -> Outcome:
         steady
         and signed_in
         and not strange
-        and set(found.answers) <= {"400", "503"}
+        and set(result.answers) <= {"400", "503"}
         and grown < _HASHES
     )
     counts = (
-        f"{times} windows with the flood: {found.answers['400']} sign-ins hashed and refused, "
-        f"{found.answers['503']} answered 503 after {percentile(found.refused, 0.5) * 1000:.0f} ms "
-        f"(median), {refused * 1000:.0f} ms (p99); "
+        f"{times} windows with the flood: {result.answers['400']} sign-ins hashed and refused, "
+        f"{result.answers['503']} answered 503 after {percentile(result.refused, 0.5) * 1000:.0f} "
+        f"ms (median), {refused * 1000:.0f} ms (p99); "
         f"{load.total} tokens after {late * 1000:.0f} ms (p99), {beside * 1000:.0f} ms while "
         f"another server gets the flood, {usual * 1000:.0f} ms without, {load.answers['503']} of "
         f"them answered 503; worker grown by {grown / 2**20:.0f} MiB at most; load average of the "
@@ -148,12 +148,12 @@ def flood(host: str, seconds: float, seed: int) -> _Found:
 
 
 async def _flood(host: str, seconds: float, chance: random.Random) -> _Found:
-    found, until = _Found(), time.monotonic() + seconds
-    await asyncio.gather(*(_sign_in(host, until, chance, found) for _ in range(_SIGN_INS)))
-    return found
+    result, until = _Found(), time.monotonic() + seconds
+    await asyncio.gather(*(_sign_in(host, until, chance, result) for _ in range(_SIGN_INS)))
+    return result
 
 
-async def _sign_in(host: str, until: float, chance: random.Random, found: _Found) -> None:
+async def _sign_in(host: str, until: float, chance: random.Random, result: _Found) -> None:
     name, _, port = host.partition(":")
     sender = (address(chance), 0)
     while time.monotonic() < until:
@@ -165,8 +165,8 @@ async def _sign_in(host: str, until: float, chance: random.Random, found: _Found
         head = await reader.readuntil(b"\r\n\r\n")
         status = head.split(b" ", 2)[1].decode()
         writer.close()
-        found.answers[status] += 1
+        result.answers[status] += 1
         if status == "503":
-            found.refused.append(time.monotonic() - began)
+            result.refused.append(time.monotonic() - began)
             # Retry-After.
             await asyncio.sleep(1)

@@ -75,8 +75,8 @@ def _opened(host: str, times: int, chance: random.Random) -> Generator[dict[sock
     with ExitStack() as stack:
         for number in range(times):
             sender = (address(chance), 0)
-            place = (name, int(port))
-            opened = stack.enter_context(socket.create_connection(place, CEILING, sender))
+            endpoint = (name, int(port))
+            opened = stack.enter_context(socket.create_connection(endpoint, CEILING, sender))
             kind = kinds[number % len(kinds)]
             first = _KINDS[kind][0]
             opened.sendall(first % host.encode() if kind == "body" else first)
@@ -90,7 +90,7 @@ def _until_closed(slow: dict[socket.socket, str]) -> dict[str, float]:
     began = time.monotonic()
     took = dict.fromkeys(_KINDS, 0.0)
     looked = select.poll()
-    by_number = {each.fileno(): each for each in slow}
+    by_number = {connection.fileno(): connection for connection in slow}
     for number in by_number:
         looked.register(number, select.POLLIN)
     due = began + 1
@@ -102,9 +102,9 @@ def _until_closed(slow: dict[socket.socket, str]) -> dict[str, float]:
                 took[slow[by_number.pop(number)]] = time.monotonic() - began
         if time.monotonic() > due:
             due += 1
-            for each in by_number.values():
-                if slow[each] != "idle":
-                    _drip(each)
+            for connection in by_number.values():
+                if slow[connection] != "idle":
+                    _drip(connection)
     return took
 
 

@@ -62,18 +62,18 @@ class _Watch:
         """Measure until `end`."""
         before, at = self.expired(), time.monotonic()
         while not self._over.wait(0.25):
-            found, now = self.expired(), time.monotonic()
+            count, now = self.expired(), time.monotonic()
             # While nobody deletes, the number only grows.
-            (self.swept if found < before else self.quiet).append((at, now))
-            self.most, self.waiting = max(self.most, found), found
+            (self.swept if count < before else self.quiet).append((at, now))
+            self.most, self.waiting = max(self.most, count), count
             due = min(1.0, max(0.0, (SYSTEM.now() - self.began) / self.seconds))
             live = 2 * self.rows - int(due * self.rows)
-            self.ratio = max(self.ratio, (live + found) / live)
+            self.ratio = max(self.ratio, (live + count) / live)
             if self.file is not None:
                 log = self.file.with_name(f"{self.file.name}-wal")
                 self.log = max(self.log, log.stat().st_size if log.exists() else 0)
                 self.sizes.append(self.file.stat().st_size)
-            before, at = found, now
+            before, at = count, now
 
     @property
     def grown(self) -> int:
@@ -124,7 +124,7 @@ def bounded_tables(folder: Path, times: int, chance: random.Random) -> Outcome:
     """Have `times` thousand rows expire, half of them on each engine."""
     with postgres.database() as url:
         halves = {"PostgreSQL": times // 2, "SQLite": times - times // 2}
-        found = [
+        results = [
             _run(folder / name, name, url, thousands * _ROWS, chance)
             for name, thousands in halves.items()
             if thousands
@@ -134,8 +134,8 @@ def bounded_tables(folder: Path, times: int, chance: random.Random) -> Outcome:
         "SQLite's file grows only for rows that have no room where others expired, its log stays "
         "below 64 MiB"
     )
-    counts = "; ".join(map(str, found))
-    return Outcome("E17 bounded tables", promise, counts, all(each.held for each in found))
+    counts = "; ".join(map(str, results))
+    return Outcome("E17 bounded tables", promise, counts, all(result.held for result in results))
 
 
 def _run(folder: Path, engine: str, url: str, rows: int, chance: random.Random) -> _Found:
@@ -192,7 +192,7 @@ def _late(apps: Sequence[App], spans: Sequence[tuple[float, float]]) -> float:
     taken: list[float] = []
     for app in apps:
         for took in app.took:
-            place = bisect_right(begins, took.at) - 1
-            if place >= 0 and took.at < spans[place][1]:
+            index = bisect_right(begins, took.at) - 1
+            if index >= 0 and took.at < spans[index][1]:
                 taken.append(took.seconds)
     return late(taken)

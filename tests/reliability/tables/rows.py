@@ -59,8 +59,8 @@ class _SQLite:
     raw: apsw.Connection
 
     def number(self, sql: str) -> int:
-        ((found,),) = self.raw.execute(sql)
-        return int(found)
+        ((value,),) = self.raw.execute(sql)
+        return int(value)
 
     def run(self, sql: str) -> None:
         self.raw.execute(sql)

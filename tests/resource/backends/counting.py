@@ -37,11 +37,11 @@ async def count(records: LocalRecords, note: str, attempts: int) -> int:
     """Try so often; how many of the attempts won."""
     won = 0
     for _ in range(attempts):
-        found = await records.find(visit(), note)
-        number = int(json.loads(found.body)["text"])
+        record = await records.find(visit(), note)
+        number = int(json.loads(record.body)["text"])
         change = MergePatch({"text": str(number + 1)})
         try:
-            await records.change(visit(), note, change, Preconditions(match=(found.etag,)))
+            await records.change(visit(), note, change, Preconditions(match=(record.etag,)))
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.PRECONDITION_FAILED:
                 raise

@@ -26,12 +26,12 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
             assert (await call("PUT", "/v2/account", whole, if_match=old)).status == 412
             assert (await call("PUT", "/v2/account", whole)).json["name"] == "Ada"
             assert (await call("PUT", "/v2/account", {"name": "Ada"})).status == 400
-            told = {**whole, "uid": 1001, "email": "a@example.com"}
-            assert (await call("PUT", "/v2/account", told)).status == 200
+            account = {**whole, "uid": 1001, "email": "a@example.com"}
+            assert (await call("PUT", "/v2/account", account)).status == 200
             for method in ("PUT", "PATCH"):
-                other = {**told, "email": "b@example.com"}
+                other = {**account, "email": "b@example.com"}
                 refused = await call(method, "/v2/account", other)
-                pointers = [each["pointer"] for each in refused.json["errors"]]
+                pointers = [error["pointer"] for error in refused.json["errors"]]
                 assert (refused.status, pointers) == (400, ["/email"])
 
     asyncio.run(story())
@@ -122,9 +122,13 @@ def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
             call.issuer.grants["gr_other"] = {"uid": "1002", "created_at": 1}
             page = await call("GET", "/v2/authorizations?limit=3")
             first = page.json
-            assert [each["id"] for each in first["items"]] == ["gr_4", "gr_3", "gr_2"]
+            assert [authorization["id"] for authorization in first["items"]] == [
+                "gr_4",
+                "gr_3",
+                "gr_2",
+            ]
             rest = (await call("GET", following(page))).json
-            assert [each["id"] for each in rest["items"]] == ["gr_1", "gr_0"]
+            assert [authorization["id"] for authorization in rest["items"]] == ["gr_1", "gr_0"]
             assert rest["next"] is None
             one = await call("GET", "/v2/authorizations/gr_2")
             assert one.json["client_id"] == "printer"
@@ -179,8 +183,8 @@ def test_an_answer_that_is_not_in_the_agreement_is_none(
 def test_a_token_that_the_issuer_no_longer_takes_is_invalid_here_too(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
-            said = b'{"error":"invalid_token","error_description":"it was revoked"}'
-            call.issuer.identity = (401, said)
+            body = b'{"error":"invalid_token","error_description":"it was revoked"}'
+            call.issuer.identity = (401, body)
             answer = await call("GET", "/v2/account")
             assert (answer.status, answer.json["title"]) == (401, "Invalid Token Error")
             assert 'error="invalid_token"' in answer.headers["www-authenticate"]

@@ -52,21 +52,21 @@ def test_in_ten_thousand_attempts_of_two_processes_no_update_is_lost(
         for _ in range(2)
     ]
     try:
-        for each in both:
-            assert each.stdout is not None
-            assert each.stdout.readline() == "ready\n"
-        for each in both:
-            assert each.stdin is not None
-            each.stdin.write("go\n")
-            each.stdin.flush()
-        won = [int(each.communicate(timeout=_PATIENCE)[0]) for each in both]
+        for process in both:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        won = [int(process.communicate(timeout=_PATIENCE)[0]) for process in both]
     finally:
-        for each in both:
-            each.kill()
-            each.wait()
-    assert [each.returncode for each in both] == [0, 0]
-    found = asyncio.run(end())
+        for process in both:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in both] == [0, 0]
+    record = asyncio.run(end())
     # Whoever won counted one further: a lost update would be a number that is too small.
-    assert json.loads(found.body)["text"] == str(sum(won))
-    assert found.etag == f'"{sum(won) + 1}"'
-    assert all(0 < each < ATTEMPTS // 2 for each in won), won
+    assert json.loads(record.body)["text"] == str(sum(won))
+    assert record.etag == f'"{sum(won) + 1}"'
+    assert all(0 < wins < ATTEMPTS // 2 for wins in won), won

@@ -56,7 +56,7 @@ def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path
             both = [_records(engine) for engine in engines]
             made = await both[0].create(_visit(), _NOTE, None)
             demand = Preconditions(match=(made.etag,))
-            told = await asyncio.gather(
+            results = await asyncio.gather(
                 *(
                     _told(
                         both[n % 2].change(_visit(), made.id, MergePatch({"title": str(n)}), demand)
@@ -64,7 +64,7 @@ def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path
                     for n in range(64)
                 )
             )
-            assert Counter(told) == {'"2"': 1, ErrorCode.PRECONDITION_FAILED: 63}
+            assert Counter(results) == {'"2"': 1, ErrorCode.PRECONDITION_FAILED: 63}
         finally:
             for engine in engines:
                 await engine.close()
@@ -120,8 +120,8 @@ def test_of_many_who_delete_one_did(engine: Engine) -> None:
                 return refused.refusal.code
             return "deleted"
 
-        told = await asyncio.gather(*(delete() for _ in range(16)))
-        assert Counter(told) == {"deleted": 1, ErrorCode.NOT_FOUND: 15}
+        results = await asyncio.gather(*(delete() for _ in range(16)))
+        assert Counter(results) == {"deleted": 1, ErrorCode.NOT_FOUND: 15}
 
     asyncio.run(contend())
 
@@ -249,8 +249,8 @@ def test_a_record_is_what_was_written_between_the_fields_of_ours(
                 ours = {"created_at": _NOW, "changed_at": _NOW, "version": 1}
                 expected = {"id": made.id, **fields, **ours}
                 assert msgspec.json.decode(made.body) == expected
-                found = await records.find(_visit(), made.id)
-                assert found.body == made.body
+                record = await records.find(_visit(), made.id)
+                assert record.body == made.body
         finally:
             await engine.close()
 
@@ -259,8 +259,8 @@ def test_a_record_is_what_was_written_between_the_fields_of_ours(
 
 def test_reads_of_a_kept_record_are_counted(database_url: str, tmp_path: Path) -> None:
     def counted() -> dict[tuple[str, ...], float]:
-        told = {labels: value for labels, (value,) in metrics.CACHE.samples()}
-        return {labels: value for labels, value in told.items() if labels[0] == "records"}
+        samples = {labels: value for labels, (value,) in metrics.CACHE.samples()}
+        return {labels: value for labels, value in samples.items() if labels[0] == "records"}
 
     async def read() -> None:
         engine = connect(database_url, directory=tmp_path)

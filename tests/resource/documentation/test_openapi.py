@@ -45,11 +45,11 @@ def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
-        for each in value.values():
-            yield from _references(each)
+        for child in value.values():
+            yield from _references(child)
     elif isinstance(value, list):
-        for each in value:
-            yield from _references(each)
+        for child in value:
+            yield from _references(child)
 
 
 def test_it_names_every_method_that_is_served(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_operations_have_names_of_their_own_and_scopes_with_a_sentence(tmp_path:
     names = [operation["operationId"] for _, _, operation in _operations(described)]
     assert len(names) == len(set(names))
     flows = described["components"]["securitySchemes"]["oauth2"]["flows"]
-    asked, own = flows["authorizationCode"]["scopes"], flows["clientCredentials"]["scopes"]
-    told = {**asked, **own}
+    user_scopes, own = flows["authorizationCode"]["scopes"], flows["clientCredentials"]["scopes"]
+    scopes = {**user_scopes, **own}
     # For people the sentence they are asked with; of a client's own nobody is asked.
-    assert {**asked, **dict.fromkeys(own, "")} == dict(scopes_of(_objects(tmp_path)))
-    assert all(told.values())
+    assert {**user_scopes, **dict.fromkeys(own, "")} == dict(scopes_of(_objects(tmp_path)))
+    assert all(scopes.values())
     for path, method, operation in _operations(described):
         for demand in operation["security"]:
-            assert set(demand["oauth2"]) <= set(told), (path, method)
+            assert set(demand["oauth2"]) <= set(scopes), (path, method)
 
 
 def test_examples_are_what_their_schemas_say(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_examples_are_what_their_schemas_say(tmp_path: Path) -> None:
     seen = 0
     for path, method, operation in _operations(described):
         contents = [operation.get("requestBody", {}).get("content", {})]
-        contents += [each.get("content", {}) for each in operation["responses"].values()]
+        contents += [response.get("content", {}) for response in operation["responses"].values()]
         for content in contents:
             for medium in content.values():
                 for example in medium.get("examples", {}).values():
@@ -134,14 +134,14 @@ def test_a_demanded_precondition_is_a_required_parameter(tmp_path: Path) -> None
     described = _document(tmp_path)
     for path, required in (("/v2/tasks/{id}", True), ("/v2/books/{id}", False)):
         parameters = described["paths"][path]["put"]["parameters"]
-        (match,) = (each for each in parameters if each["name"] == "If-Match")
+        (match,) = (parameter for parameter in parameters if parameter["name"] == "If-Match")
         assert match.get("required", False) is required
         assert ("428" in described["paths"][path]["put"]["responses"]) is required
 
 
 def test_lists_say_by_what_they_sort_and_filter(tmp_path: Path) -> None:
     parameters = _document(tmp_path)["paths"]["/v2/songs"]["get"]["parameters"]
-    by_name = {each["name"]: each["schema"] for each in parameters}
+    by_name = {parameter["name"]: parameter["schema"] for parameter in parameters}
     assert "-changed_at" in by_name["sort"]["enum"]
     assert by_name["live"] == {"type": "boolean"}
     assert by_name["stars"]["type"] == "integer"

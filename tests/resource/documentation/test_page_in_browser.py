@@ -25,17 +25,17 @@ def test_the_page_fits(browser: Browser, tmp_path: Path, width: int, scheme: str
             color_scheme="dark" if scheme == "dark" else "light",
         )
         page = context.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        messages: list[str] = []
+        page.on("console", lambda message: messages.append(message.text))
+        urls: list[str] = []
+        page.on("request", lambda request: urls.append(request.url))
         page.goto(f"{servers.api_url}/v2/")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(18, 21, 26)") is (scheme == "dark")
         context.close()
-    assert said == []
-    assert asked == [f"{servers.api_url}/v2/"]
+    assert messages == []
+    assert urls == [f"{servers.api_url}/v2/"]
 
 
 _PASSWORD = "an ordinary long password"
@@ -54,8 +54,8 @@ def test_developer_sends_requests_with_a_token_of_their_app(
         with context.expect_page() as opened:
             page.get_by_role("link", name="Open the API reference").click()
         api = opened.value
-        said: list[str] = []
-        api.on("console", lambda message: said.append(message.text))
+        messages: list[str] = []
+        api.on("console", lambda message: messages.append(message.text))
         assert "Enter an access token first." in _sent(api, "list_notes")
         expect(api.locator("#access-token")).to_be_focused()
         api.fill("#access-token", token)
@@ -68,7 +68,7 @@ def test_developer_sends_requests_with_a_token_of_their_app(
         assert note in made
         assert _sent(api, "change_notes", id=note, body='{"title": "<b>New"}').startswith("200 OK")
         assert "<b>New" in _sent(api, "read_notes", id=note)
-        assert said == []
+        assert messages == []
         assert _sent(api, "change_notes", id=note, if_match='"1"').startswith("412")
         assert _sent(api, "delete_notes", id=note).startswith("204 No Content")
         assert _sent(api, "read_notes", id="../account").startswith("404")

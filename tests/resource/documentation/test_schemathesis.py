@@ -53,9 +53,9 @@ def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
     with Servers(tmp_path, settings=settings) as servers:
         program = Path(sys.executable).with_name("schemathesis")
         command = [str(program), "--no-color", "--config-file", str(_CONFIGURATION), "run"]
-        asked = ["--checks", "all", "-H", f"Authorization: Bearer {_token(servers)}"]
+        options = ["--checks", "all", "-H", f"Authorization: Bearer {_token(servers)}"]
         ran = subprocess.run(
-            [*command, *asked, f"{servers.api_url}/v2/openapi.json"],
+            [*command, *options, f"{servers.api_url}/v2/openapi.json"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "SCHEMATHESIS_HOOKS": _HOOKS},
             capture_output=True,
@@ -63,8 +63,8 @@ def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
             check=False,
             timeout=120,
         )
-    said = "\n".join(line[:300] for line in ran.stdout.splitlines())
-    assert ran.returncode == 0, said[-8_000:] + ran.stderr
+    output = "\n".join(line[:300] for line in ran.stdout.splitlines())
+    assert ran.returncode == 0, output[-8_000:] + ran.stderr
     # A run that tried nothing would be as green.
     made = re.search(r"(\d+) generated", ran.stdout)
     assert made is not None, ran.stdout

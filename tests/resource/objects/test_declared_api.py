@@ -89,8 +89,8 @@ def test_an_integer_written_as_a_fraction_is_kept_as_an_integer(tmp_path: Path) 
     async def story() -> None:
         async with declared(tmp_path) as call:
             book = await call("POST", "/v2/books", body=b'{"title":"Emma","pages":1.0}')
-            place = b'{"title":"Cook","place":{"floor":2.0}}'
-            task = await call("POST", "/v2/tasks", body=place)
+            document = b'{"title":"Cook","place":{"floor":2.0}}'
+            task = await call("POST", "/v2/tasks", body=document)
             assert b'"pages":1,' in book.body
             assert b'"floor":2}' in task.body
             path = f"/v2/tasks/{task.json['id']}"

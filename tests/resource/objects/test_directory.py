@@ -26,7 +26,9 @@ def test_without_the_setting_there_are_the_objects_that_come_along(tmp_path: Pat
 
 def test_each_file_is_one_object_by_its_name(tmp_path: Path) -> None:
     write_objects(tmp_path, books_py=BOOK, tasks_json=TASK, diary_json=DIARY, README_md="# x")
-    names = [each.name for each in objects_of(_settings(tmp_path))[len(OBJECTS) :]]
+    names = [
+        resource_object.name for resource_object in objects_of(_settings(tmp_path))[len(OBJECTS) :]
+    ]
     assert names == ["books", "diary", "tasks"]
 
 
@@ -117,8 +119,8 @@ def test_a_file_that_declares_nothing_is_named_with_its_reason(
     tmp_path: Path, name: str, text: str, said: str
 ) -> None:
     folder = write_objects(tmp_path, **{name: text}, good_json=TASK)
-    found, (problem,) = read_directory(_settings(tmp_path))
-    assert [each.name for each in found] == ["good"]
+    objects, (problem,) = read_directory(_settings(tmp_path))
+    assert [resource_object.name for resource_object in objects] == ["good"]
     assert problem.path == "resource.objects"
     assert problem.wrong.startswith(f"{folder}/{name.replace('_', '.')}: ")
     assert said in problem.wrong

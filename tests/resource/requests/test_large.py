@@ -186,7 +186,7 @@ def test_a_page_of_large_objects_is_short_and_none_is_lost(tmp_path: Path, query
                 answer = await call("GET", target)
                 assert answer.status == 200
                 assert len(answer.body) < 6 * _MIB
-                seen += [each["id"] for each in answer.json["items"]]
+                seen += [blob["id"] for blob in answer.json["items"]]
                 target = following(answer)
             assert sorted(seen) == sorted(made)
             assert len(seen) == len(made)

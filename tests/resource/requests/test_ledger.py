@@ -58,7 +58,7 @@ def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
     for number in range(1, 40_000):
         ledger.change(f"caller {number}", partial(max, number))
     # As many as find room are remembered, and those are the last.
-    kept = [n for n in range(1, 40_000) if ledger.change(f"caller {n}", lambda known: known) == n]
+    kept = [n for n in range(1, 40_000) if ledger.change(f"caller {n}", lambda value: value) == n]
     assert len(kept) < 16_385
     assert min(kept[-1_000:]) > 30_000
     ledger.close()

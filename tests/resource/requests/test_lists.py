@@ -64,16 +64,16 @@ async def walk(call: Api, target: str) -> tuple[list[str], int]:
     while target:
         answer = await call("GET", target)
         assert answer.status == 200, answer.json
-        titles += [each["title"] for each in answer.json["items"]]
+        titles += [song["title"] for song in answer.json["items"]]
         target = following(answer)
         pages += 1
     return titles, pages
 
 
-async def _sing(call: Api, *given: Mapping[str, object]) -> list[str]:
+async def _sing(call: Api, *bodies: Mapping[str, object]) -> list[str]:
     paths: list[str] = []
-    for each in given:
-        made = await call("POST", "/v2/songs", each)
+    for body in bodies:
+        made = await call("POST", "/v2/songs", body)
         assert made.status == 201, made.json
         paths.append(f"/v2/songs/{made.json['id']}")
         call.issuer.clock.at += 1
@@ -203,7 +203,7 @@ def test_filter_that_no_object_can_match_names_what_is_allowed(tmp_path: Path) -
             for query in ("genre=", "genre=null", "played=yesterday", "stage=6", "stage=null"):
                 assert (await call("GET", f"/v2/songs?{query}")).status == 400, query
             refused = await call("GET", "/v2/songs?genre=rock")
-            assert all(each in refused.json["detail"] for each in ("genre", "folk", "jazz"))
+            assert all(word in refused.json["detail"] for word in ("genre", "folk", "jazz"))
             await _sing(call, {"title": "x", "genre": "folk", "stage": 1.0})
             for query in ("genre=folk", "genre=folk&stage=1"):
                 assert await walk(call, f"/v2/songs?{query}") == (["x"], 1)
@@ -238,8 +238,8 @@ def test_a_list_of_one_number_goes_on(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(call, *({"title": str(n), "length": 1.5e-7} for n in range(3)))
-            found, pages = await walk(call, "/v2/songs?limit=1&length=1.5e-7")
-            assert (found, pages) == (["0", "1", "2"], 3)
+            titles, pages = await walk(call, "/v2/songs?limit=1&length=1.5e-7")
+            assert (titles, pages) == (["0", "1", "2"], 3)
 
     asyncio.run(story())
 

@@ -186,8 +186,8 @@ def test_only_exact_origins_can_be_named(origin: str) -> None:
 
 def test_who_reads_one_object_again_is_told_the_same(tmp_path: Path) -> None:
     async def story() -> None:
-        asked = {"cors_origins": (_APP,), "requests_per_minute": 0}
-        async with serving_with(tmp_path, **asked) as call:
+        settings = {"cors_origins": (_APP,), "requests_per_minute": 0}
+        async with serving_with(tmp_path, **settings) as call:
             made = await call("POST", "/v2/diary", {"text": "x"})
             path = f"/v2/diary/{made.json['id']}"
             for _ in range(3):

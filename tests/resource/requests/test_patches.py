@@ -23,8 +23,8 @@ async def _patched(call: Api, path: str, *operations: Any) -> Answer:
 
 async def _task(call: Api) -> str:
     place = {"room": "hall", "floor": 1}
-    given = {"title": "Cook", "labels": ["a", "b"], "place": place}
-    return f"/v2/tasks/{(await call('POST', '/v2/tasks', given)).json['id']}"
+    fields = {"title": "Cook", "labels": ["a", "b"], "place": place}
+    return f"/v2/tasks/{(await call('POST', '/v2/tasks', fields)).json['id']}"
 
 
 def test_all_six_operations_are_done_in_order(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_does_not_fit_what_is_there_is_a_conflict(tmp_path: Path, operation
             answer = await _patched(call, path, first, operation)
             assert (answer.status, answer.json["code"]) == (409, "conflict")
             member = {"test": "value", "copy": "from"}.get(operation["op"], "path")
-            pointers = [each["pointer"] for each in answer.json["errors"]]
+            pointers = [error["pointer"] for error in answer.json["errors"]]
             # A test of a path that leads nowhere is an error of its path.
             assert pointers == [f"/1/{member}"]
             assert (await call("GET", path)).json["title"] == "Cook"

@@ -65,9 +65,9 @@ def test_the_newest_and_those_of_one_kind(engine: Engine) -> None:
             lambda db: Events(db).page((Instant(1_000), "x_03", 1), 9, "books")
         )
         assert [event.object_id for event in behind] == ["x_06", "x_09"]
-        found = await engine.read(lambda db: Events(db).find("x_11", 7))
-        assert found is not None
-        assert (found.name, found.uid) == ("object.changed", None)
+        event = await engine.read(lambda db: Events(db).find("x_11", 7))
+        assert event is not None
+        assert (event.name, event.uid) == ("object.changed", None)
         assert await engine.read(lambda db: Events(db).find("x_11", 99)) is None
 
     asyncio.run(story())

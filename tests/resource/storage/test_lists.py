@@ -74,7 +74,9 @@ def test_both_engines_list_in_one_order(engine: Engine) -> None:
         rest = own.page("t/n", written("a"), first[-1][1], 3)
         back = own.page_back("/n", "", objects.AFTER_ALL, 2)
         newest = Objects(db, "s", owner).page_back(ListPosition(2**62, ""), 1)
-        return [each.id for each, _ in (*first, *rest, *back)] + [each.id for each in newest]
+        return [stored.id for stored, _ in (*first, *rest, *back)] + [
+            stored.id for stored in newest
+        ]
 
     async def story() -> list[str]:
         await migrate(engine, "valetkey.resource.storage.schema")
@@ -100,20 +102,20 @@ def test_what_is_older_than_its_lists_is_entered_in_batches(engine: Engine, coun
         await migrate(engine, "valetkey.resource.storage.schema")
         await engine.write(fill)
         await bring_up_to_date(engine, "s", Orders(filter=("t",)))
-        found = await engine.read(
+        page = await engine.read(
             lambda db: Lists(db, "s", owner).page(
                 "t/created_at", written("a"), objects.BEFORE_ALL, 1_000
             )
         )
-        return len(found)
+        return len(page)
 
     assert asyncio.run(story()) == count
 
 
 def _page(
-    kind: ResourceObject, owner: Owner, asked: PageRequest, db: Connection
+    kind: ResourceObject, owner: Owner, request: PageRequest, db: Connection
 ) -> tuple[Sequence[Stored], ListPosition | None]:
-    return read_page(db, kind, owner, asked)
+    return read_page(db, kind, owner, request)
 
 
 def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
@@ -137,24 +139,24 @@ def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
             Objects(db, "s", owner).add(stored)
             Lists(db, "s", owner).insert(stored.id, kind.orders.entries(stored))
 
-    async def walk(asked: PageRequest) -> list[str]:
-        found: list[str] = []
+    async def walk(request: PageRequest) -> list[str]:
+        ids: list[str] = []
         while True:
-            shown, after = await engine.read(partial(_page, kind, owner, asked))
-            assert len(shown) <= asked.limit
-            found += [each.id for each in shown]
+            shown, after = await engine.read(partial(_page, kind, owner, request))
+            assert len(shown) <= request.limit
+            ids += [stored.id for stored in shown]
             if after is None:
-                return found
-            asked = replace(asked, after=after)
+                return ids
+            request = replace(request, after=after)
 
     async def story() -> None:
         await migrate(engine, "valetkey.resource.storage.schema")
         await engine.write(fill)
         for a, b, by, descending in product((0, 1), ("", f"{long}1"), ("n", CREATED), (0, 1)):
-            asked = PageRequest(None, 3, by, bool(descending), (("a", a), ("b", b)))
+            request = PageRequest(None, 3, by, bool(descending), (("a", a), ("b", b)))
             fit = [n for n, fields in enumerate(made) if (fields["a"], fields["b"]) == (a, b)]
             order = sorted(((made[n]["n"] if by == "n" else n), f"s_{n:02d}") for n in fit)
-            expected = [each for _, each in order]
-            assert await walk(asked) == (expected[::-1] if descending else expected)
+            expected = [object_id for _, object_id in order]
+            assert await walk(request) == (expected[::-1] if descending else expected)
 
     asyncio.run(story())

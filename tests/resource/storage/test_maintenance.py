@@ -29,7 +29,7 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
         assert not queue.waiting
 
         def kept(db: Connection) -> int:
-            return sum(Decisions(db).find(each) is not None for each in references)
+            return sum(Decisions(db).find(reference) is not None for reference in references)
 
         assert await engine.read(kept) == 1_201
         clock[0] += 7 * 86_400 - 1

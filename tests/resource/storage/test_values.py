@@ -36,9 +36,9 @@ def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
         )
         for page in pages:
             await engine.write(_learning(page))
-        known = await engine.read(lambda db: Revocations(db).read(Instant(50)))
-        assert known.cursor == "3"
-        assert set(known.revocations) == {
+        stored_page = await engine.read(lambda db: Revocations(db).read(Instant(50)))
+        assert stored_page.cursor == "3"
+        assert set(stored_page.revocations) == {
             _ended("a", 20, 120),
             _ended("a", 10, 100, Kind.GRANT),
         }

@@ -25,8 +25,8 @@ class Answer:
         return json.loads(self.body)
 
     def header(self, name: str) -> str:
-        found = {key.lower(): value for key, value in self.headers.items()}
-        return found.get(name, "")
+        fields = {key.lower(): value for key, value in self.headers.items()}
+        return fields.get(name, "")
 
 
 Ask = Callable[[str, dict[str, str]], Answer]

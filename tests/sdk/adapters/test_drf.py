@@ -56,8 +56,8 @@ def test_view_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
     client: Any = APIClient()
 
     def ask(path: str, headers: dict[str, str]) -> Answer:
-        found = client.get(path, headers=headers)
-        return Answer(found.status_code, dict(found.headers), found.content)
+        response = client.get(path, headers=headers)
+        return Answer(response.status_code, dict(response.headers), response.content)
 
     with override_settings(ROOT_URLCONF=site(*patterns)), trusted(at) as mint:
         every_story(ask, mint)

@@ -66,7 +66,7 @@ def test_a_role_is_required_of_every_request() -> None:
 
 def test_a_refusal_after_the_answer_began_breaks_it_off() -> None:
     at = gate()
-    told: list[object] = []
+    starts: list[object] = []
 
     def late(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         start_response("200 OK", [])
@@ -74,11 +74,11 @@ def test_a_refusal_after_the_answer_began_breaks_it_off() -> None:
         return []
 
     def start_response(status: str, headers: Any, error: Any = None, /) -> Any:
-        told.append((status, error is not None))
+        starts.append((status, error is not None))
 
     with trusted(at) as mint:
         environ: dict[str, Any] = {}
         setup_testing_defaults(environ)
         environ["HTTP_AUTHORIZATION"] = mint.headers("read")["Authorization"]
         list(Protected(late, at)(environ, start_response))
-    assert told == [("200 OK", False), ("403 Forbidden", True)]
+    assert starts == [("200 OK", False), ("403 Forbidden", True)]

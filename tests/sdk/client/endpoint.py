@@ -43,7 +43,7 @@ class Strict:
             self.forms.append(form)
             if self.say is not None:
                 return self.say
-            said: dict[str, object] = {"token_type": "Bearer", "expires_in": self.life}
+            response: dict[str, object] = {"token_type": "Bearer", "expires_in": self.life}
             if form["grant_type"] == "refresh_token":
                 if form["refresh_token"] not in self.live:
                     self.reuses += 1
@@ -51,10 +51,10 @@ class Strict:
                 self.live.remove(form["refresh_token"])
                 self.renewals += 1
             if form["grant_type"] != "client_credentials":
-                said["refresh_token"] = f"refresh-again-{self.renewals}"
-                self.live.add(str(said["refresh_token"]))
-            said["access_token"] = f"access-{len(self.forms)}"
-            return 200, json.dumps(said).encode()
+                response["refresh_token"] = f"refresh-again-{self.renewals}"
+                self.live.add(str(response["refresh_token"]))
+            response["access_token"] = f"access-{len(self.forms)}"
+            return 200, json.dumps(response).encode()
 
 
 @contextmanager

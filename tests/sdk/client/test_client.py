@@ -148,8 +148,8 @@ def test_many_processes_never_use_a_refresh_token_twice(tmp_path: Path) -> None:
         TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))
         command = [sys.executable, "-c", WORKER, endpoint.url, str(file)]
         workers = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
-        told = [worker.communicate(timeout=CEILING)[1] for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * 4, told
+        errors = [worker.communicate(timeout=CEILING)[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * 4, errors
         assert endpoint.renewals >= 2
         assert endpoint.reuses == 0
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

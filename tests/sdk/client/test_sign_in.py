@@ -36,12 +36,12 @@ def _sign_in(
     browsers: list[Thread] = []
 
     def show(url: str) -> None:
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+        request = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
 
         def browse() -> None:
             for answer in answers:
-                query = urlencode(answer(asked))
-                statuses.append(_fetch(f"{asked['redirect_uri']}?{query}"))
+                query = urlencode(answer(request))
+                statuses.append(_fetch(f"{request['redirect_uri']}?{query}"))
 
         browsers.append(Thread(target=browse))
         browsers[0].start()
@@ -61,8 +61,8 @@ def _sign_in(
     return tokens, statuses
 
 
-def _good(asked: dict[str, str]) -> dict[str, str]:
-    return {"code": "c1", "state": asked["state"]}
+def _good(request: dict[str, str]) -> dict[str, str]:
+    return {"code": "c1", "state": request["state"]}
 
 
 def test_the_code_is_exchanged_with_the_verifier_of_the_challenge() -> None:
@@ -87,8 +87,8 @@ def test_an_answer_without_our_state_is_turned_away_and_does_not_end_the_wait() 
             endpoint,
             lambda _: {"code": "evil"},
             lambda _: {"code": "evil", "state": "wrong"},
-            lambda asked: {"code": "evil", "state": asked["state"] + "x"},
-            lambda asked: {f"p{n}": "x" for n in range(30)} | _good(asked),
+            lambda request: {"code": "evil", "state": request["state"] + "x"},
+            lambda request: {f"p{n}": "x" for n in range(30)} | _good(request),
             _good,
         )
     assert statuses == [404, 404, 404, 404, 200]
@@ -98,13 +98,13 @@ def test_an_answer_without_our_state_is_turned_away_and_does_not_end_the_wait() 
 def test_a_parameter_said_twice_and_another_path_are_no_answer() -> None:
     with strict() as endpoint:
 
-        def odd(asked: dict[str, str]) -> dict[str, str]:
-            home = asked["redirect_uri"]
-            pair = urlencode(_good(asked))
+        def odd(request: dict[str, str]) -> dict[str, str]:
+            home = request["redirect_uri"]
+            pair = urlencode(_good(request))
             assert _fetch(f"{home}?{pair}&code=c2") == 404
             assert _fetch(f"{home}/more?{pair}") == 404
             assert _fetch(f"{home}?{pair}&x=%ff") == 404
-            return _good(asked)
+            return _good(request)
 
         _, statuses = _sign_in(endpoint, odd)
     assert statuses == [200]
@@ -113,10 +113,10 @@ def test_a_parameter_said_twice_and_another_path_are_no_answer() -> None:
 def test_a_connection_that_says_nothing_stops_nobody() -> None:
     with strict() as endpoint:
 
-        def idle(asked: dict[str, str]) -> dict[str, str]:
-            parts = urlsplit(asked["redirect_uri"])
+        def idle(request: dict[str, str]) -> dict[str, str]:
+            parts = urlsplit(request["redirect_uri"])
             connections.append(socket.create_connection((parts.hostname, parts.port)))
-            return _good(asked)
+            return _good(request)
 
         connections: list[socket.socket] = []
         _sign_in(endpoint, idle)
@@ -126,12 +126,12 @@ def test_a_connection_that_says_nothing_stops_nobody() -> None:
 def test_an_answer_of_another_issuer_is_not_exchanged() -> None:
     with strict() as endpoint:
         naming = replace(endpoint.issuer, names_itself=True)
-        other: Answer = lambda asked: _good(asked) | {"iss": "https://evil.example"}  # noqa: E731
+        other: Answer = lambda request: _good(request) | {"iss": "https://evil.example"}  # noqa: E731
         for issuer, answer in ((endpoint.issuer, other), (naming, other), (naming, _good)):
             with pytest.raises(Rejected, match="another authorization server"):
                 _sign_in(endpoint, answer, issuer=issuer)
         assert endpoint.forms == []
-        _sign_in(endpoint, lambda asked: _good(asked) | {"iss": endpoint.url}, issuer=naming)
+        _sign_in(endpoint, lambda request: _good(request) | {"iss": endpoint.url}, issuer=naming)
 
 
 def test_refused_sign_in_raises_the_error_of_the_issuer() -> None:
@@ -139,14 +139,14 @@ def test_refused_sign_in_raises_the_error_of_the_issuer() -> None:
         with pytest.raises(Rejected, match="access_denied: Ada said no"):
             _sign_in(
                 endpoint,
-                lambda asked: {
+                lambda request: {
                     "error": "access_denied",
                     "error_description": "Ada said no",
-                    "state": asked["state"],
+                    "state": request["state"],
                 },
             )
         with pytest.raises(Rejected, match="no code"):
-            _sign_in(endpoint, lambda asked: {"state": asked["state"]})
+            _sign_in(endpoint, lambda request: {"state": request["state"]})
 
 
 def test_nobody_is_waited_for_for_ever() -> None:
@@ -167,6 +167,6 @@ def test_without_a_browser_the_address_is_written(
     monkeypatch.setattr("webbrowser.open", browser)
     open_browser("https://as.example/start")
     assert opened == ["https://as.example/start"]
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert ("https://as.example/start" in said.err) is not there
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert ("https://as.example/start" in output.err) is not there

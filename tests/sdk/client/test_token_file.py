@@ -22,11 +22,11 @@ def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
     with file.locked():
         assert file.read() is None
         file.write(TOKENS)
-        found = file.read()
-    assert found is not None
-    assert found.refresh_token is not None
-    assert (found.access_token.reveal(), found.refresh_token.reveal()) == ("a", "r")
-    assert (found.scope, found.expires_at, found.renew_at) == ("read", 20, 10)
+        tokens = file.read()
+    assert tokens is not None
+    assert tokens.refresh_token is not None
+    assert (tokens.access_token.reveal(), tokens.refresh_token.reveal()) == ("a", "r")
+    assert (tokens.scope, tokens.expires_at, tokens.renew_at) == ("read", 20, 10)
     assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in file.path.parent.iterdir()} == {0o600}
     file.remove()
@@ -77,7 +77,7 @@ def test_a_write_that_fails_leaves_the_old_tokens_and_no_draft(tmp_path: Path) -
     broken = Tokens(Secret("\ud800"), "read", Instant(1), Instant(1))
     with pytest.raises(UnicodeEncodeError):
         file.write(broken)
-    found = file.read()
-    assert found is not None
-    assert found.access_token.reveal() == "a"
+    tokens = file.read()
+    assert tokens is not None
+    assert tokens.access_token.reveal() == "a"
     assert {path.name for path in file.path.parent.iterdir()} == {"tokens.json", "tokens.json.lock"}

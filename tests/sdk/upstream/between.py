@@ -57,8 +57,8 @@ class Between:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self.streams.discard(writer)
-            for each in (writer, theirs):
-                each.transport.abort()
+            for stream in (writer, theirs):
+                stream.transport.abort()
 
 
 @asynccontextmanager

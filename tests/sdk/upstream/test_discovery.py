@@ -22,9 +22,9 @@ class _Server(Fetcher):
         self._answers = answers
 
     async def get(self, url: str, credential: Credential | None = None) -> Answer:
-        found = self._answers.get(url)
-        body = found if isinstance(found, bytes) else json.dumps(found).encode()
-        return Answer(404 if found is None else 200, body)
+        document = self._answers.get(url)
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        return Answer(404 if document is None else 200, body)
 
 
 def _discover(issuer: str, answers: Mapping[str, object]) -> ServerMetadata:
@@ -46,9 +46,13 @@ def _discover(issuer: str, answers: Mapping[str, object]) -> ServerMetadata:
     ],
 )
 def test_both_places_of_the_document_are_known(issuer: str, url: str) -> None:
-    said = {"issuer": issuer, "jwks_uri": "https://as.example/keys", "more": [1]}
-    found = _discover(issuer, {url: said}).as_issuer()
-    assert (found.url, found.keys, found.checksummed) == (issuer, said["jwks_uri"], False)
+    document = {"issuer": issuer, "jwks_uri": "https://as.example/keys", "more": [1]}
+    found_issuer = _discover(issuer, {url: document}).as_issuer()
+    assert (found_issuer.url, found_issuer.keys, found_issuer.checksummed) == (
+        issuer,
+        document["jwks_uri"],
+        False,
+    )
 
 
 def test_issuer_mismatch_is_refused() -> None:

@@ -29,11 +29,11 @@ CREDENTIAL = Credential("resource-server", Secret("r" * 40))
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """A real authorization server."""
-    given = replace(
+    settings = replace(
         Settings(), resource=replace(ResourceSettings(), credential_text=CREDENTIAL.client_secret)
     )
     folder: Path = tmp_path_factory.mktemp("feed")
-    with Servers(folder, settings=given, with_resource=False) as running:
+    with Servers(folder, settings=settings, with_resource=False) as running:
         yield running
 
 

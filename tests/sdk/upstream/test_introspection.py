@@ -152,8 +152,8 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
     async def story() -> None:
         async with Mumbling() as fetch:
             credential = Credential("a", Secret("b"))
-            asked = Introspection("u", fetch, credential, issuer="i", audience=API)
-            assert await asked.introspect("t", Instant(5)) == UNANSWERED
+            introspection = Introspection("u", fetch, credential, issuer="i", audience=API)
+            assert await introspection.introspect("t", Instant(5)) == UNANSWERED
 
     asyncio.run(story())
 
@@ -188,8 +188,8 @@ def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:
     async def story() -> None:
         async with Saying() as fetch:
             credential = Credential("a", Secret("b"))
-            asked = Introspection("u", fetch, credential, issuer="i", audience=API)
-            verdict = await asked.introspect("t", Instant(5))
+            introspection = Introspection("u", fetch, credential, issuer="i", audience=API)
+            verdict = await introspection.introspect("t", Instant(5))
             assert isinstance(verdict, Refusal)
             assert verdict.check == check
 

@@ -15,14 +15,16 @@ JWKS = "/oauth/jwks"
 
 
 @asynccontextmanager
-async def _source(known: bytes = b"") -> AsyncGenerator[tuple[KeySource, Issuer, list[bytes]]]:
+async def _source(
+    cached_document: bytes = b"",
+) -> AsyncGenerator[tuple[KeySource, Issuer, list[bytes]]]:
     kept: list[bytes] = []
 
     async def keep(document: bytes) -> None:
         kept.append(document)
 
     async with Issuer(Clock()).running() as issuer, Fetcher() as fetch:
-        yield KeySource(issuer.url + JWKS, fetch, cached=known, keep=keep), issuer, kept
+        yield KeySource(issuer.url + JWKS, fetch, cached=cached_document, keep=keep), issuer, kept
 
 
 def test_all_who_wait_share_one_question() -> None:
@@ -98,8 +100,8 @@ def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
     async def story() -> None:
         document = KeySet.of(SigningKey.generate().public).document()
         async with _source(document) as (source, issuer, kept):
-            known = source.keys
-            assert known is not None
+            keys = source.keys
+            assert keys is not None
             issuer.broken = True
             assert not await source.fetch_missing(issuer.clock.now())
             issuer.broken, issuer.keys = False, KeySet()
@@ -108,7 +110,7 @@ def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
             await issuer.stop()
             issuer.clock.at += REST
             assert not await source.fetch_missing(issuer.clock.now())
-            assert source.keys is known
+            assert source.keys is keys
             assert not source.is_sure()
             assert kept == []
 

@@ -107,9 +107,9 @@ def test_an_issuer_that_is_away_changes_nothing() -> None:
 
 def test_what_expired_is_forgotten() -> None:
     async def story() -> None:
-        known = Page("", (Revocation(Kind.GRANT, "gr_1", Instant(1), Instant(2_000)),))
+        page = Page("", (Revocation(Kind.GRANT, "gr_1", Instant(1), Instant(2_000)),))
         async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
-            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, cached=known)
+            revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, cached=page)
             assert revocations.covers(_caller())
             issuer.clock.at = 2_000
             await revocations.poll(issuer.clock.now())
@@ -120,33 +120,33 @@ def test_what_expired_is_forgotten() -> None:
 
 def test_news_that_could_not_be_written_comes_again_with_the_next() -> None:
     async def story() -> None:
-        told: list[Page] = []
+        pages: list[Page] = []
 
         async def keep(page: Page) -> bool:
-            told.append(page)
-            return len(told) > 2
+            pages.append(page)
+            return len(pages) > 2
 
         async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:
             revocations = Revocations(issuer.url + FEED, fetch, CREDENTIAL, keep=keep)
             for name in ("gr_1", "gr_2"):
                 issuer.revoke("grant", name)
                 await revocations.poll(issuer.clock.now())
-            assert [entry.id for entry in told[-1].revocations] == ["gr_1", "gr_2"]
+            assert [entry.id for entry in pages[-1].revocations] == ["gr_1", "gr_2"]
             await revocations.poll(issuer.clock.now())
-            assert len(told) == 3
+            assert len(pages) == 3
 
     asyncio.run(story())
 
 
 def test_follower_that_ends_while_it_stores_news_stores_it() -> None:
     async def story() -> None:
-        told: list[Page] = []
+        pages: list[Page] = []
         begun = asyncio.Event()
 
         async def keep(page: Page) -> bool:
-            told.append(page)
+            pages.append(page)
             begun.set()
-            if len(told) == 1:
+            if len(pages) == 1:
                 await asyncio.Event().wait()
             return True
 
@@ -158,7 +158,7 @@ def test_follower_that_ends_while_it_stores_news_stores_it() -> None:
                 await begun.wait()
             following.cancel()
             await asyncio.wait([following])
-            assert [[entry.id for entry in page.revocations] for page in told] == [["gr_1"]] * 2
+            assert [[entry.id for entry in page.revocations] for page in pages] == [["gr_1"]] * 2
 
     asyncio.run(story())
 
@@ -178,8 +178,8 @@ class _Feed:
 def test_a_feed_that_began_anew_is_read_from_its_start() -> None:
     async def story() -> None:
         feed = _Feed(Answer(400, b"{}"), Answer(200, b'{"cursor":"7","revocations":[]}'))
-        known = Page("99", ())
-        revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL, cached=known)
+        page = Page("99", ())
+        revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL, cached=page)
         assert not await revocations.poll(Instant(1))
         assert await revocations.poll(Instant(2))
         assert feed.asked == ["99", ""]

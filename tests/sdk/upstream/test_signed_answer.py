@@ -89,16 +89,16 @@ class _Signing(Issuer):
     def _answer(
         self, method: str, target: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, Any]:
-        status, said = super()._answer(method, target, headers, body)
+        status, answer = super()._answer(method, target, headers, body)
         if target != "/oauth/introspect" or status != 200:
-            return status, said
+            return status, answer
         if headers["accept"] != "application/token-introspection+jwt":
-            return status, said
+            return status, answer
         claims = {
             "iss": self.url,
             "aud": "resource-server",
             "iat": self.clock.now(),
-            "token_introspection": self.instead or said,
+            "token_introspection": self.instead or answer,
         }
         return status, jwt.sign(claims, self.key, typ="token-introspection+jwt").encode()
 

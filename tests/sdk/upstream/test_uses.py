@@ -54,9 +54,9 @@ def test_a_scope_that_was_needed_is_told_with_its_grant_and_its_moment(tmp_path:
             assert (await call("DELETE", one, token=refused)).status == 403
             call.issuer.uses.clear()
         # Whoever stops tells what waits.
-        told = _told(call.issuer)
-        assert {scope for _, scope, _ in told} == {"notes:read", "notes:write"}
-        assert len(told) == len({(grant, scope) for grant, scope, _ in told})
+        noted_uses = _told(call.issuer)
+        assert {scope for _, scope, _ in noted_uses} == {"notes:read", "notes:write"}
+        assert len(noted_uses) == len({(grant, scope) for grant, scope, _ in noted_uses})
 
     async def _report(call: Api) -> list[dict[str, Any]]:
         return await until(lambda: call.issuer.uses)
@@ -97,8 +97,8 @@ def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_p
             issuer.broken = False
             await issuer.start()
             assert await uses.report(NOW)
-            told = _told(issuer)
-            assert len(told) == len(set(told)) == MOST
+            noted_uses = _told(issuer)
+            assert len(noted_uses) == len(set(noted_uses)) == MOST
             assert max(len(report["uses"]) for report in issuer.uses) == 500
 
     asyncio.run(story())

@@ -65,9 +65,9 @@ def test_every_algorithm_that_an_api_may_choose_is_verified(algorithm: Algorithm
         key = SigningKey.generate(algorithm)
         other = SigningKey.generate()
         issuer = Issuer(Clock(), key=key, port=1)
-        known = KeySet.of(key.public, other.public).document()
+        document = KeySet.of(key.public, other.public).document()
         async with Fetcher() as fetch:
-            keys = KeySource("http://127.0.0.1:1/", fetch, cached=known)
+            keys = KeySource("http://127.0.0.1:1/", fetch, cached=document)
             verifier = Verifier(issuer=Trusted.valetkey(issuer.url), audience=API, keys=keys)
             draft = replace(issuer.draft("read"), claims={"roles": ["editor"], "team": "blue"})
             caller = await verifier.verify(draft.sign(key), issuer.clock.now())

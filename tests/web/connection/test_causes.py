@@ -31,8 +31,8 @@ def told() -> Iterator[io.StringIO]:
     log.set_up("warning", "json")
 
 
-def _causes(told: io.StringIO) -> list[tuple[str, str, str]]:
-    lines = map(json.loads, told.getvalue().splitlines())
+def _causes(stream: io.StringIO) -> list[tuple[str, str, str]]:
+    lines = map(json.loads, stream.getvalue().splitlines())
     return [(line["level"], line["event"], line["cause"]) for line in lines]
 
 
@@ -52,7 +52,7 @@ def test_gate_logs_which_limit_is_reached(told: io.StringIO) -> None:
 
 
 def _highest_descriptor() -> int:
-    return max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+    return max(int(descriptor.name) for descriptor in Path("/proc/self/fd").iterdir())
 
 
 def test_listener_without_free_descriptor_logs_it_and_accepts_later(
@@ -83,8 +83,8 @@ def test_listener_without_free_descriptor_logs_it_and_accepts_later(
                 await until(lambda: "connection.not_accepted" in told.getvalue())
             finally:
                 setrlimit(RLIMIT_NOFILE, (soft, hard))
-                for each in held:
-                    each.close()
+                for descriptor in held:
+                    descriptor.close()
             await until(lambda: "connection.turned_away" in told.getvalue())
             listener.close()
 

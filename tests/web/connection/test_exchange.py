@@ -110,7 +110,8 @@ class Streams:
             "/failing": self.failing,
         }
         routes = [
-            Route(path, {"GET": each, "HEAD": each}, refuse) for path, each in endpoints.items()
+            Route(path, {"GET": endpoint, "HEAD": endpoint}, refuse)
+            for path, endpoint in endpoints.items()
         ]
         return RoutedApp(routes, runtime=RUNTIME, refuse=refuse, hosts=("h.example",))
 
@@ -154,8 +155,8 @@ def test_http_1_0_client_gets_a_stream_without_chunks(server: RunningServer) -> 
 
 
 def test_head_has_no_pieces(server: RunningServer, streams: Streams) -> None:
-    asked = b"HEAD /waiting HTTP/1.1\r\n" + HEAD + b"\r\n"
-    heard = exchange_bytes(server.port, asked + LAST)
+    request = b"HEAD /waiting HTTP/1.1\r\n" + HEAD + b"\r\n"
+    heard = exchange_bytes(server.port, request + LAST)
     assert len(re.findall(rb"HTTP/1.1 200 OK", heard)) == 2
     assert b"first" not in heard
     assert streams.began == 0
@@ -269,9 +270,9 @@ def test_a_stream_that_fails_does_not_look_complete(
 ) -> None:
     heard = exchange_bytes(server.port, b"GET /failing HTTP/1.1\r\n" + HEAD + b"\r\n")
     assert heard.endswith(b"5\r\nbegun\r\n")
-    said = capsys.readouterr().err
-    assert "application.failed" in said
-    assert "canary" not in said
+    output = capsys.readouterr().err
+    assert "application.failed" in output
+    assert "canary" not in output
 
 
 def test_a_server_that_stops_does_not_wait_for_streams(streams: Streams) -> None:

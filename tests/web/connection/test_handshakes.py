@@ -8,6 +8,6 @@ CONNECTIONS = 400
 
 
 def test_first_requests_over_tls_are_answered_at_once(tmp_path: Path) -> None:
-    found = run(CONNECTIONS, tmp_path)
-    assert len(found) == CONNECTIONS
-    assert [each for each in found if not each.is_good] == []
+    connections = run(CONNECTIONS, tmp_path)
+    assert len(connections) == CONNECTIONS
+    assert [connection for connection in connections if not connection.is_good] == []

@@ -211,23 +211,23 @@ def test_who_leaves_gives_the_place_back_when_the_work_is_done() -> None:
 def test_a_pipeline_beyond_the_limit_is_answered_in_order(count: int) -> None:
     with served() as (slow, port):
         busy = full(slow, port)
-        asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * count
+        pipeline = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * count
         with connect(port) as connection:
-            connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
+            connection.sendall(pipeline + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
             assert statuses(read_all(connection)) == [503] * (count + 1)
-        for each in busy:
-            each.close()
+        for client in busy:
+            client.close()
 
 
 def test_a_pipeline_of_thousands_beyond_the_limit_is_answered_as_well() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
-        asked = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * 3_000
+        pipeline = b"GET /fast HTTP/1.1\r\nHost: h.example\r\n\r\n" * 3_000
         with connect(port) as connection:
-            connection.sendall(asked + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
+            connection.sendall(pipeline + b"GET /fast HTTP/1.0\r\nHost: h.example\r\n\r\n")
             assert statuses(read_all(connection)) == [503] * 3_001
-        for each in busy:
-            each.close()
+        for client in busy:
+            client.close()
 
 
 NO_ROOM = Limits(requests=0)
@@ -273,5 +273,5 @@ def test_a_server_that_stops_does_not_wait_for_who_has_to_wait() -> None:
         hasty.sendall(FAST)
         assert statuses(hears(hasty)) == [503]
         slow.free = True
-    for each in (*busy, hasty):
-        each.close()
+    for client in (*busy, hasty):
+        client.close()

@@ -70,14 +70,14 @@ def _app() -> RoutedApp:
 def test_an_answered_request_leaves_nothing_for_the_garbage_collector() -> None:
     gc.collect()
     # Servers of other tests may be running.
-    before = [each for each in gc.get_objects() if type(each) is Exchange]
+    before = [exchange for exchange in gc.get_objects() if type(exchange) is Exchange]
     gc.disable()
     try:
         with RunningServer(_app(), limits=PATIENT) as running:
-            asked = _asked("/later") * 3 + _asked("/at-once", "Connection: close")
-            answered = exchange_bytes(running.port, asked)
-        left = [each for each in gc.get_objects() if type(each) is Exchange]
-        left = [each for each in left if not any(each is other for other in before)]
+            requests = _asked("/later") * 3 + _asked("/at-once", "Connection: close")
+            answered = exchange_bytes(running.port, requests)
+        left = [exchange for exchange in gc.get_objects() if type(exchange) is Exchange]
+        left = [exchange for exchange in left if not any(exchange is other for other in before)]
     finally:
         gc.enable()
 
@@ -86,7 +86,7 @@ def test_an_answered_request_leaves_nothing_for_the_garbage_collector() -> None:
 
 
 def test_pipelined_requests_are_answered_in_order() -> None:
-    asked = [
+    requests = [
         _asked("/later"),
         _asked("/at-once"),
         _asked("/failing"),
@@ -97,7 +97,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     ]
     with RunningServer(_app(), limits=PATIENT) as running:
         for _ in range(2):
-            heard = exchange_bytes(running.port, b"".join(asked))
+            heard = exchange_bytes(running.port, b"".join(requests))
             seen = re.findall(rb"HTTP/1\.1 (\d{3}) |(\[[a-z ]+\](?:ab)?)", heard)
             assert [status or body for status, body in seen] == [
                 *(b"200", b"[later]", b"200", b"[at once]", b"500", b"200", b"[limited]ab"),
@@ -181,7 +181,7 @@ def test_half_closed_client_is_answered_for_a_second(sent: str) -> None:
 
 def test_half_closed_client_that_reads_slowly_gets_every_answer() -> None:
     with connected(_app()) as connection:
-        connection.transport.stops_at = [100_000 * place for place in range(1, 5)]
+        connection.transport.stops_at = [100_000 * number for number in range(1, 5)]
         connection.say(_asked("/large") * 4)
         connection.transport.end()
         for _ in range(4):

@@ -66,14 +66,16 @@ class Case:
     def __init__(self, seed: int) -> None:
         self.random = r = random.Random(seed)
         self.messages = [make(r) for _ in range(r.choice((1, 2, 2, 3, 5)))]
-        whole = b"".join(each.header + each.body for each in self.messages)
+        whole = b"".join(message.header + message.body for message in self.messages)
         self.sent = whole[: r.randint(0, len(whole))] if r.random() < 0.3 else whole
         self.corrupted = r.random() < 0.1 and b"/echo" in self.sent and b"/can" not in self.sent
         if self.sent is whole and not self.corrupted:
-            self.sent = b"".join(each.empty + each.header + each.body for each in self.messages)
+            self.sent = b"".join(
+                message.empty + message.header + message.body for message in self.messages
+            )
         else:
-            for each in self.messages:
-                each.empty = b""
+            for message in self.messages:
+                message.empty = b""
         if self.corrupted:
             at = r.randrange(len(self.sent))
             change = r.choice((b"\r", b"\n", b"\t", b"\x00", b"0", b":", bytes([r.randrange(256)])))
@@ -86,12 +88,12 @@ class Case:
         self.mode = r.choice(("silence",) * 5 + ("half-close", "lose", "starve", "slow"))
         self.times: list[tuple[int, float]] = []
 
-    def _is_in_header(self, place: int) -> bool:
+    def _is_in_header(self, position: int) -> bool:
         start = 0
-        for each in self.messages:
-            if start < place < start + len(each.header) - 4:  # not in its last line ends
+        for message in self.messages:
+            if start < position < start + len(message.header) - 4:  # not in its last line ends
                 return True
-            start += len(each.header) + len(each.body)
+            start += len(message.header) + len(message.body)
         return False
 
     def run(self) -> None:
@@ -250,8 +252,11 @@ class Case:
         for index, (status, body, whole) in enumerate(got):
             if status == 200:
                 assert index < len(self.expected.answers), (got, self.expected)
-                said = self.expected.answers[index][1]
-                assert body == said if whole else said.startswith(body), (got, self.expected)
+                expected_body = self.expected.answers[index][1]
+                assert body == expected_body if whole else expected_body.startswith(body), (
+                    got,
+                    self.expected,
+                )
             else:
                 assert 400 <= status <= 500, (got, self.expected)
 

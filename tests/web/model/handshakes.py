@@ -105,13 +105,13 @@ def connect(port: int, context: ssl.SSLContext, number: int) -> Found:
 def run(count: int, folder: Path) -> list[Found]:
     """So many connections, shared among all combinations; what was found."""
     certificate, key = self_signed(folder)
-    found: list[Found] = []
+    connections: list[Found] = []
     for loop, version in product(LOOPS, VERSIONS):
         context = ssl.create_default_context(cafile=str(certificate))
         context.minimum_version = context.maximum_version = version
         with server(loop, certificate, key) as port, ThreadPoolExecutor(8) as pool:
-            found += pool.map(partial(connect, port, context), range(count // 4))
-    return found
+            connections += pool.map(partial(connect, port, context), range(count // 4))
+    return connections
 
 
 def main() -> None:
@@ -120,10 +120,10 @@ def main() -> None:
     parser.add_argument("count", type=int, nargs="?", default=100_000)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = run(chosen.count, Path(folder))
-    bad = [each for each in found if not each.is_good]
-    slowest = max(each.seconds for each in found)
-    sys.stdout.write(f"{len(found):,} connections, {len(bad)} bad, slowest {slowest:.2f} s\n")
+        connections = run(chosen.count, Path(folder))
+    bad = [connection for connection in connections if not connection.is_good]
+    slowest = max(connection.seconds for connection in connections)
+    sys.stdout.write(f"{len(connections):,} connections, {len(bad)} bad, slowest {slowest:.2f} s\n")
     sys.exit(bool(bad))
 
 

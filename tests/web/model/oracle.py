@@ -24,20 +24,20 @@ def seen(method: str, query: str, body: bytes) -> bytes:
 
 def judge(messages: Sequence[Message], sent: bytes) -> Expected:
     """What h11 finds in what was sent, with our own rules on top."""
-    known, then = _known(messages, sent)
+    prefix, then = _known(messages, sent)
     expected = Expected()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1_000_000)
-    connection.receive_data(known)
+    connection.receive_data(prefix)
     try:
         while True:
             request, body = _next(connection)
             if request is None:
                 break
-            status, said = _answer(request, body)
+            status, answer = _answer(request, body)
             if status == 500:
                 expected.then = "refused"
                 return expected
-            expected.answers.append((status, said))
+            expected.answers.append((status, answer))
             connection.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
             connection.send(h11.EndOfMessage())
             if _upgrades(request) or connection.our_state is not h11.DONE:
@@ -55,18 +55,18 @@ def judge(messages: Sequence[Message], sent: bytes) -> Expected:
 
 def _known(messages: Sequence[Message], sent: bytes) -> tuple[bytes, str]:
     # What h11 may see, and what follows that.
-    known = b""
+    prefix = b""
     for message in messages:
-        if len(known) > len(sent):
+        if len(prefix) > len(sent):
             return sent, "idle"
         if message.is_refused:
-            if len(known + message.header) <= len(sent):
-                return known, "refused"
-            return known, "incomplete" if len(known) < len(sent) else "idle"
-        known += message.header + message.body
+            if len(prefix + message.header) <= len(sent):
+                return prefix, "refused"
+            return prefix, "incomplete" if len(prefix) < len(sent) else "idle"
+        prefix += message.header + message.body
         if message.ends:
             break
-    return known[: len(sent)], "idle"
+    return prefix[: len(sent)], "idle"
 
 
 def _next(connection: h11.Connection) -> tuple[h11.Request | None, bytes]:
@@ -100,7 +100,7 @@ def _answer(request: h11.Request, body: bytes) -> tuple[int, bytes]:
 
 def heard(answers: bytes) -> list[tuple[int, bytes, bool]]:
     """Status and body of each answer, and whether it is whole; 404s are not read."""
-    found: list[tuple[int, bytes, bool]] = []
+    results: list[tuple[int, bytes, bool]] = []
     at = 0
     while at < len(answers):
         end = answers.find(b"\r\n\r\n", at)
@@ -133,5 +133,5 @@ def heard(answers: bytes) -> list[tuple[int, bytes, bool]]:
         else:
             body, whole = answers[at:], False  # it ends with the connection
             at = len(answers)
-        found.append((status, body if status == 200 else b"", whole))
-    return found
+        results.append((status, body if status == 200 else b"", whole))
+    return results
