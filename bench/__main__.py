@@ -50,7 +50,7 @@ def main() -> None:
 
         def measure(only: Sequence[str], paced: float = 0.0) -> Figures:
             figures = Figures(missing=[*started.missing])
-            asked = compare(
+            comparison = compare(
                 up,
                 chosen.rounds,
                 chosen.seconds,
@@ -60,7 +60,7 @@ def main() -> None:
                 paced=paced,
             )
             try:
-                runner.run(asked)
+                runner.run(comparison)
             except KeyboardInterrupt:
                 figures.missing.append("Stopped by a signal: what follows was not measured")
                 figures.failed = figures.stopped = True

@@ -112,12 +112,12 @@ def main() -> None:
         for workload in (JWT, REFERENCE, FLOW, REFRESH, INTROSPECTION):
             costs: list[list[float]] = [[], []]
             for turn in range(chosen.rounds + 1):
-                for peer, planned, found in zip(peers, plans, costs, strict=True):
+                for peer, planned, peer_costs in zip(peers, plans, costs, strict=True):
                     had = peer.worked()
                     done = runner.run(measure(planned[workload], chosen.seconds))
                     if turn:
-                        found.append(1e6 * (peer.worked() - had) / done.operations)
-            without, with_claims = (statistics.median(found) for found in costs)
+                        peer_costs.append(1e6 * (peer.worked() - had) / done.operations)
+            without, with_claims = (statistics.median(microseconds) for microseconds in costs)
             pairs = zip(*costs, strict=True)
             ratio = statistics.median(after / before for before, after in pairs)
             print(f"{workload:36}{without:10,.0f}{with_claims:10,.0f}{ratio:8.2f}", flush=True)

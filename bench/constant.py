@@ -42,7 +42,7 @@ def start(url: str, path: str, head: bytes, body: bytes) -> Generator[int]:
     """A process that answers `path` at `url` with this; gives its id."""
     lines = [line.partition(": ") for line in head.decode().split("\r\n")[1:]]
     pairs = [(name, value) for name, _, value in lines if name not in _ADDED]
-    told = {"url": url, "path": path, "pairs": pairs, "body": body.decode()}
+    configuration = {"url": url, "path": path, "pairs": pairs, "body": body.decode()}
     with TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.constant"],
@@ -55,7 +55,7 @@ def start(url: str, path: str, head: bytes, body: bytes) -> Generator[int]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(told))
+            process.stdin.write(json.dumps(configuration))
             process.stdin.close()
             assert process.stdout.readline() == "ready\n"
             yield process.pid
@@ -78,15 +78,15 @@ def _app(host: str, path: str, response: Response) -> RoutedApp:
 
 
 def main() -> None:
-    told = json.load(sys.stdin)
-    pairs: Sequence[tuple[str, str]] = [tuple(pair) for pair in told["pairs"]]
-    response = Response(200, told["body"].encode(), tuple(pairs))
-    place = urlsplit(told["url"])
-    assert place.hostname is not None
-    assert place.port is not None
+    configuration = json.load(sys.stdin)
+    pairs: Sequence[tuple[str, str]] = [tuple(pair) for pair in configuration["pairs"]]
+    response = Response(200, configuration["body"].encode(), tuple(pairs))
+    parts = urlsplit(configuration["url"])
+    assert parts.hostname is not None
+    assert parts.port is not None
     log.set_up("info", "json")
-    app = _app(place.netloc, told["path"], response)
-    sockets = [bind(place.hostname, place.port)]
+    app = _app(parts.netloc, configuration["path"], response)
+    sockets = [bind(parts.hostname, parts.port)]
     listen.run(listen.serve(app, sockets=sockets, on_ready=lambda: print("ready", flush=True)))
 
 

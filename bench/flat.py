@@ -66,7 +66,9 @@ def measure(
         servers = stack.enter_context(Servers(directory, settings=settings, with_resource=False))
 
         def used() -> float:
-            return process_time() + sum(worked(pid) for each in parents for pid in family(each))
+            return process_time() + sum(
+                worked(pid) for parent_pid in parents for pid in family(parent_pid)
+            )
 
         _declare(servers, 0, 1)
         _register(servers)
@@ -93,9 +95,9 @@ def _register(servers: Servers) -> None:
     foundation = build_foundation(servers.settings, servers.runtime, servers.scopes)
     asyncio.run(foundation.store.engine.close())
     registrar, now = foundation.registrar("cli"), servers.clock.now()
-    wanted = ClientMetadata("Bot", grant_types=("client_credentials",), scopes=("api0:sync",))
+    metadata = ClientMetadata("Bot", grant_types=("client_credentials",), scopes=("api0:sync",))
     made = servers.write(
-        lambda tx: registrar.register(tx, wanted, now, client_id="bot", secret=Secret(_SECRET))
+        lambda tx: registrar.register(tx, metadata, now, client_id="bot", secret=Secret(_SECRET))
     )
     assert not isinstance(made, tuple), made
 
@@ -107,14 +109,14 @@ def _declare(servers: Servers, start: int, stop: int) -> None:
 
     def work(tx: Transaction) -> None:
         for number in range(start, stop):
-            wanted = ApiMetadata(
+            metadata = ApiMetadata(
                 f"https://api{number}.example.com/v1",
                 f"API {number}",
                 {f"api{number}:read": "read it"},
                 (f"api{number}:sync",),
             )
             api_id = f"api_{number}"
-            assert not isinstance(registrar.register(tx, wanted, now, api_id=api_id), tuple)
+            assert not isinstance(registrar.register(tx, metadata, now, api_id=api_id), tuple)
             credential = tx.clients.find(api_id)
             assert credential is not None
             registrar.credentials.issue_secret(
@@ -142,8 +144,8 @@ def _add_groups(servers: Servers, start: int, stop: int) -> None:
 
 def _cost(servers: Servers, tokens: int, rounds: int, used: Callable[[], float]) -> Cost:
     own = [_token(servers) for _ in range(tokens)]
-    for each in own[: tokens // 4]:
-        _introspect(servers, [each], used)
+    for token in own[: tokens // 4]:
+        _introspect(servers, [token], used)
     rest = own[tokens // 4 :]
     first = _introspect(servers, rest, used)
     again = min(_introspect(servers, rest, used) for _ in range(rounds))
@@ -180,8 +182,8 @@ def _post(
     headers = {"content-type": "application/x-www-form-urlencoded"}
     connection.request("POST", path, urlencode(form), headers)
     with connection.getresponse() as answer:
-        said: dict[str, object] = json.loads(answer.read())
-    return said
+        body: dict[str, object] = json.loads(answer.read())
+    return body
 
 
 def main() -> None:
@@ -192,11 +194,15 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--postgresql", action="store_true")
-    asked = parser.parse_args()
-    found = measure(
-        asked.apis, asked.groups, asked.tokens, asked.rounds, on_postgresql=asked.postgresql
+    arguments = parser.parse_args()
+    flatness = measure(
+        arguments.apis,
+        arguments.groups,
+        arguments.tokens,
+        arguments.rounds,
+        on_postgresql=arguments.postgresql,
     )
-    for name, cost in (("1 API", found.before), (f"{asked.apis:,} APIs", found.after)):
+    for name, cost in (("1 API", flatness.before), (f"{arguments.apis:,} APIs", flatness.after)):
         print(f"{name}: {cost.first:.0f} us for a new token, {cost.again:.0f} us again")
 
 

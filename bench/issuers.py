@@ -46,19 +46,21 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for number in chosen.issuers:
         room = str(100 + 2 * number * (_CONNECTIONS + 1))
-        place = cluster.own_server({"max_connections": room}) if chosen.postgres else nullcontext()
-        with TemporaryDirectory() as folder, place as server:
+        database = (
+            cluster.own_server({"max_connections": room}) if chosen.postgres else nullcontext()
+        )
+        with TemporaryDirectory() as folder, database as server:
             _measure(Path(folder), number, chosen.idle, server)
 
 
 def _measure(here: Path, number: int, idle: float, postgres: Path | None) -> None:
     ports = {"authorization": free_port(), "resource": free_port()}
-    for each in range(number):
-        file = here / "issuers" / f"i{each}" / "valetkey.toml"
+    for issuer in range(number):
+        file = here / "issuers" / f"i{issuer}" / "valetkey.toml"
         file.parent.mkdir(parents=True)
-        places = {server: f"{_address(each)}:{port}" for server, port in ports.items()}
+        places = {server: f"{_address(issuer)}:{port}" for server, port in ports.items()}
         sections = [
-            f'[{n}]\nurl = "http://{at}"\nlisten = "{at}"\n{_database(postgres, f"i{each}_{n}")}'
+            f'[{n}]\nurl = "http://{at}"\nlisten = "{at}"\n{_database(postgres, f"i{issuer}_{n}")}'
             for n, at in places.items()
         ]
         file.write_text("".join(sections) + '[tokens]\nsigning_algorithms = ["ES256"]\n')
@@ -142,9 +144,9 @@ def _serving(
             stdout=subprocess.DEVNULL,
             stderr=log,
         )
-        for each in range(number):
+        for issuer in range(number):
             for port in ports.values():
-                _await_ready(_address(each), port)
+                _await_ready(_address(issuer), port)
         took = time.monotonic() - began
         workers = {server: _listener(port) for server, port in ports.items()}
         yield workers, (took, sum(map(_cpu, workers.values())))
@@ -179,7 +181,7 @@ def _listener(port: int) -> int:
 
 
 def _processes() -> Sequence[int]:
-    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
 
 
 def _name(pid: int) -> str:
@@ -191,7 +193,7 @@ def _name(pid: int) -> str:
 
 def _open(pid: int) -> set[str]:
     try:
-        return {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+        return {str(descriptor.readlink()) for descriptor in Path(f"/proc/{pid}/fd").iterdir()}
     except OSError:
         return set()
 

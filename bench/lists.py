@@ -89,8 +89,8 @@ async def _measure(engine: Engine, rows: int) -> None:
     print(f"\n{rows:,} rows of one owner; 50 on a page; milliseconds, {TURNS} times each")
     print(f"{'list':32}{'median':>8}{'p95':>8}")
     records = LocalRecords(engine, KIND, SYSTEM.random)
-    for name, asked in LISTS.items():
-        _say(name, await _time(records, asked))
+    for name, request in LISTS.items():
+        _say(name, await _time(records, request))
     _say("state=rare&stars=3, a page of few", await _time(records, PageRequest(filters=RARE)))
     _say(
         "by creation, from the middle",
@@ -98,13 +98,13 @@ async def _measure(engine: Engine, rows: int) -> None:
     )
 
 
-async def _time(records: LocalRecords, asked: PageRequest) -> list[float]:
+async def _time(records: LocalRecords, request: PageRequest) -> list[float]:
     times: list[float] = []
     for _ in range(TURNS):
         began = perf_counter()
-        page = await records.page(visit(), asked)
+        page = await records.page(visit(), request)
         times.append((perf_counter() - began) * 1_000)
-        assert len(page.records) == asked.limit or asked.filters == RARE, len(page.records)
+        assert len(page.records) == request.limit or request.filters == RARE, len(page.records)
     return sorted(times)
 
 

@@ -52,8 +52,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Collect until the answer is whole."""
         self._buffer += data
-        head, found, rest = self._buffer.partition(_SEPARATOR)
-        if not found:
+        head, separator, rest = self._buffer.partition(_SEPARATOR)
+        if not separator:
             return
         whole = _body(head.lower(), rest)
         if whole is None or self._waiting is None:
@@ -101,9 +101,9 @@ def _body(head: bytes, rest: bytes) -> tuple[bytes, bytes] | None:
 def _chunks(rest: bytes) -> tuple[bytes, bytes] | None:
     body = b""
     while True:
-        size, found, rest = rest.partition(b"\r\n")
-        length = int(size, 16) if found else 0
-        if not found or len(rest) < length + 2:
+        size, line_end, rest = rest.partition(b"\r\n")
+        length = int(size, 16) if line_end else 0
+        if not line_end or len(rest) < length + 2:
             return None
         body, rest = body + rest[:length], rest[length + 2 :]
         if length == 0:
@@ -198,10 +198,10 @@ async def measure(workers: Sequence[Worker], seconds: float, what: str = "") -> 
     try:
         await asyncio.gather(*working)
     except Exception as error:
-        said = str(error) if isinstance(error, AssertionError) else repr(error)
-        raise WorkloadError(f"{what or 'a worker'}: {said}") from error
+        reason = str(error) if isinstance(error, AssertionError) else repr(error)
+        raise WorkloadError(f"{what or 'a worker'}: {reason}") from error
     finally:
-        for each in working:
-            each.cancel()
+        for task in working:
+            task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
     return Measured(len(latencies), clock() - began, latencies)

@@ -50,10 +50,10 @@ def at_least(ratio: float) -> str:
 class Create(Worker):
     """A caller that makes one task after the other; each is on disk before it is answered."""
 
-    def __init__(self, place: Place, connection: Connection, token: str) -> None:
-        """Make them at `place`."""
+    def __init__(self, address: Place, connection: Connection, token: str) -> None:
+        """Make them at `address`."""
         self._connection = connection
-        self._request = created(place, token)
+        self._request = created(address, token)
 
     async def step(self) -> None:
         """Make one."""
@@ -78,9 +78,9 @@ class Turn(Worker):
         assert reply.status == 200, reply.body
 
 
-def created(place: Place, token: str) -> bytes:
+def created(address: Place, token: str) -> bytes:
     """The request that makes a task."""
-    fields = [f"POST /v2/tasks HTTP/1.1\r\nHost: {place.host}:{place.port}", _JSON]
+    fields = [f"POST /v2/tasks HTTP/1.1\r\nHost: {address.host}:{address.port}", _JSON]
     fields += [f"Authorization: Bearer {token}", f"Content-Length: {len(TASK)}"]
     return ("\r\n".join(fields) + "\r\n\r\n" + TASK).encode()
 
@@ -103,14 +103,14 @@ async def _checked(api: Place, token: str) -> tuple[str, Reply]:
     assert made.status == 201, made.body
     path = f"/v2/tasks/{json.loads(made.body)['id']}"
     other = bearer[:-4] + ("AAAA" if bearer[-4:] != "AAAA" else "BBBB")
-    for status, asked in (
+    for status, request in (
         (401, api.request("GET", path)),
         (401, api.request("GET", path, "", other)),
         (404, api.request("GET", path + "x", "", bearer)),
         (406, api.request("GET", path, "", bearer, "Accept: text/html")),
         (304, api.request("GET", path, "", bearer, 'If-None-Match: "1"')),
     ):
-        reply = await connection.ask(asked)
+        reply = await connection.ask(request)
         assert reply.status == status, reply
     shown = await connection.ask(api.request("GET", path, "", bearer))
     assert shown.status == 200
@@ -118,26 +118,29 @@ async def _checked(api: Place, token: str) -> tuple[str, Reply]:
     return path, shown
 
 
-async def _reading(place: Place, path: str, token: str, body: bytes) -> Sequence[Worker]:
-    request = place.request("GET", path, "", f"Authorization: Bearer {token}")
-    return [Repeat(await connect(place.host, place.port), request, body) for _ in range(_CALLERS)]
+async def _reading(address: Place, path: str, token: str, body: bytes) -> Sequence[Worker]:
+    request = address.request("GET", path, "", f"Authorization: Bearer {token}")
+    return [
+        Repeat(await connect(address.host, address.port), request, body) for _ in range(_CALLERS)
+    ]
 
 
-async def _many(place: Place, token: str) -> Sequence[Worker]:
+async def _many(address: Place, token: str) -> Sequence[Worker]:
     """More objects than the server remembers, read in turn: each read asks the database."""
     requests: list[bytes] = []
 
     async def fill() -> None:
-        connection = await connect(place.host, place.port)
+        connection = await connect(address.host, address.port)
         for _ in range(_MANY // _CALLERS):
-            made = json.loads((await connection.ask(created(place, token))).body)
+            made = json.loads((await connection.ask(created(address, token))).body)
             path = f"/v2/tasks/{made['id']}"
-            requests.append(place.request("GET", path, "", f"Authorization: Bearer {token}"))
+            requests.append(address.request("GET", path, "", f"Authorization: Bearer {token}"))
 
     await asyncio.gather(*(fill() for _ in range(_CALLERS)))
     first = range(0, _MANY, _MANY // _CALLERS)
     return [
-        Turn(await connect(place.host, place.port), requests, number) for number in first[:_CALLERS]
+        Turn(await connect(address.host, address.port), requests, number)
+        for number in first[:_CALLERS]
     ]
 
 
@@ -153,7 +156,7 @@ async def _turns(
             before = worked(pid)
             done = await measure(workers, seconds)
             rates[name].append(done.operations / (worked(pid) - before))
-    return {name: median(each) for name, each in rates.items()}
+    return {name: median(samples) for name, samples in rates.items()}
 
 
 def _fields(reply: Reply) -> Sequence[bytes]:

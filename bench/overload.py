@@ -53,7 +53,7 @@ def shown(seconds: Sequence[float]) -> str:
     """Median and 99th percentile, in milliseconds."""
     if not seconds:
         return "-"
-    ordered = sorted(1_000 * each for each in seconds)
+    ordered = sorted(1_000 * duration for duration in seconds)
     return f"p50 {ordered[len(ordered) // 2]:.0f}, p99 {ordered[int(0.99 * len(ordered))]:.0f} ms"
 
 
@@ -62,7 +62,7 @@ def _address(number: int) -> tuple[str, int]:
 
 
 async def crowd(
-    place: Place, requests: Sequence[bytes], seconds: float, *, patient: bool = True
+    address: Place, requests: Sequence[bytes], seconds: float, *, patient: bool = True
 ) -> Told:
     """Each caller asks its own again and again; who is hung up on comes back after a moment.
 
@@ -70,7 +70,7 @@ async def crowd(
     within a second, so that they do not come back all at once either, and what they hear counts
     from then on.
     """
-    told = Told()
+    answers = Told()
     counts = time.perf_counter() + _TO_BEGIN
     end = counts + seconds
     loop = asyncio.get_running_loop()
@@ -80,41 +80,41 @@ async def crowd(
         while time.perf_counter() < end:
             with suppress(ConnectionError):
                 _, line = await loop.create_connection(
-                    Connection, place.host, place.port, local_addr=_address(number)
+                    Connection, address.host, address.port, local_addr=_address(number)
                 )
                 try:
                     while time.perf_counter() < end:
                         began = time.perf_counter()
                         reply = await line.ask(request)
                         if counts < began < end:
-                            told.take(reply, time.perf_counter() - began)
+                            answers.take(reply, time.perf_counter() - began)
                         if patient and reply.status == _LATER:
                             await asyncio.sleep(1)
                 finally:
                     line.close()
                 return
-            told.cut += 1
+            answers.cut += 1
             await asyncio.sleep(0.1)
 
-    await asyncio.gather(*(one(*each) for each in enumerate(requests)))
-    return told
+    await asyncio.gather(*(one(*caller) for caller in enumerate(requests)))
+    return answers
 
 
 async def paced(
-    place: Place, requests: Sequence[bytes], rate: float, seconds: float, *, right: int = 200
+    address: Place, requests: Sequence[bytes], rate: float, seconds: float, *, right: int = 200
 ) -> Told:
     """Ask in turn, at this rate; seconds count from when a request was due."""
-    told = Told(right)
+    answers = Told(right)
     loop = asyncio.get_running_loop()
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for number in range(len(requests)):
         _, line = await loop.create_connection(
-            Connection, place.host, place.port, local_addr=_address(number)
+            Connection, address.host, address.port, local_addr=_address(number)
         )
         free.put_nowait(line)
 
     async def one(line: Connection, request: bytes, due: float) -> None:
-        told.take(await line.ask(request), time.perf_counter() - due)
+        answers.take(await line.ask(request), time.perf_counter() - due)
         free.put_nowait(line)
 
     began = time.perf_counter()
@@ -123,7 +123,7 @@ async def paced(
             due = began + number / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             running.create_task(one(await free.get(), requests[number % len(requests)], due))
-    return told
+    return answers
 
 
 async def _used(parent: int, seconds: float) -> float:
@@ -136,50 +136,50 @@ async def _used(parent: int, seconds: float) -> float:
 
 async def overload(servers: Running, times: Sequence[int], seconds: float) -> None:
     """Print what becomes of ever more callers; neighbours take no CPU-seconds from the servers."""
-    place = Place.of(servers.auth)
+    address = Place.of(servers.auth)
     form = {"grant_type": "client_credentials", "client_secret": SECRET}
     for name, client_id in (("JWT", "service"), ("by reference, on disk", "reference")):
-        request = place.request("POST", "/token", urlencode({**form, "client_id": client_id}))
-        await crowd(place, [request] * _AT_EASE, 1.0)
+        request = address.request("POST", "/token", urlencode({**form, "client_id": client_id}))
+        await crowd(address, [request] * _AT_EASE, 1.0)
         peak = 0.0
         hasty = [(many, False) for many in times[-1:]]
-        for many, patient in [*((each, True) for each in times), *hasty]:
-            asked = [request] * many * _AT_EASE
-            told, used = await asyncio.gather(
-                crowd(place, asked, seconds, patient=patient), _used(servers.parent, seconds)
+        for many, patient in [*((factor, True) for factor in times), *hasty]:
+            requests = [request] * many * _AT_EASE
+            answers, used = await asyncio.gather(
+                crowd(address, requests, seconds, patient=patient), _used(servers.parent, seconds)
             )
-            goodput = len(told.good) / used
+            goodput = len(answers.good) / used
             peak = max(peak, goodput)
             print(
                 f"{name:22} {many * _AT_EASE:5} callers{'' if patient else ' who do not wait'}: "
-                f"{len(told.good) / seconds:6,.0f} good a second, {goodput:6,.0f} a CPU-second "
-                f"({100 * goodput / peak:3.0f} % of the peak), {shown(told.good)}; "
-                f"{len(told.refused) / seconds:,.0f} refused, {shown(told.refused)}; "
-                f"{told.cut} hung up on",
+                f"{len(answers.good) / seconds:6,.0f} good a second, {goodput:6,.0f} a CPU-second "
+                f"({100 * goodput / peak:3.0f} % of the peak), {shown(answers.good)}; "
+                f"{len(answers.refused) / seconds:,.0f} refused, {shown(answers.refused)}; "
+                f"{answers.cut} hung up on",
                 flush=True,
             )
 
 
-async def flood(place: Place, rate: float, guessed: float, seconds: float) -> None:
+async def flood(address: Place, rate: float, guessed: float, seconds: float) -> None:
     """Print how long tokens take, alone and beside a flood of sign-ins, in turn."""
     form = {"grant_type": "client_credentials", "client_id": "service", "client_secret": SECRET}
-    tokens = [place.request("POST", "/token", urlencode(form))] * _AT_EASE
+    tokens = [address.request("POST", "/token", urlencode(form))] * _AT_EASE
     who = {"grant_type": "password", "client_id": "desk", "client_secret": SECRET}
     # Names that nobody has cost the same hash, and no account is asked too often.
     names = [f"nobody{number}" for number in range(5 * _AT_EASE)]
     forms = [urlencode({**who, "username": name, "password": "a guess"}) for name in names]
-    guesses = [place.request("POST", "/oauth/token", form) for form in forms]
+    guesses = [address.request("POST", "/oauth/token", form) for form in forms]
     for _ in range(2):
-        alone = await paced(place, tokens, rate, seconds)
+        alone = await paced(address, tokens, rate, seconds)
         print(f"tokens alone, {rate:.0f} a second: {shown(alone.good)}", flush=True)
-        beside, told = await asyncio.gather(
-            paced(place, tokens, rate, seconds),
-            paced(place, guesses, guessed, seconds, right=400),
+        beside, guess_answers = await asyncio.gather(
+            paced(address, tokens, rate, seconds),
+            paced(address, guesses, guessed, seconds, right=400),
         )
         print(
             f"beside {guessed:.0f} guesses at passwords: {shown(beside.good)}; judged "
-            f"{len(told.good) / seconds:.0f} a second, {shown(told.good)}; "
-            f"{len(told.refused):,} refused, {shown(told.refused)}",
+            f"{len(guess_answers.good) / seconds:.0f} a second, {shown(guess_answers.good)}; "
+            f"{len(guess_answers.refused):,} refused, {shown(guess_answers.refused)}",
             flush=True,
         )
 

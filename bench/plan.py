@@ -95,12 +95,12 @@ class Need:
     is_measured: bool
 
 
-def reckon(rate: float, each: Cost, stored: float, fastest: float, chosen: Chosen) -> Need:
+def reckon(rate: float, work_cost: Cost, stored: float, fastest: float, chosen: Chosen) -> Need:
     """Return what `rate` requests a second need that each add `stored` bytes.
 
     At least two nodes: one of them may be lost, and half of each core is free.
     """
-    own, database = cores(rate, each.own), cores(rate, each.database)
+    own, database = cores(rate, work_cost.own), cores(rate, work_cost.database)
     nodes = max(2, math.ceil(own / chosen.node_cores))
     node_cores = math.ceil(own / nodes)
     servers = 1 + chosen.replicas
@@ -109,11 +109,11 @@ def reckon(rate: float, each: Cost, stored: float, fastest: float, chosen: Chose
     paid = nodes * node_cores + servers * database
     return Need(
         rate,
-        cores(rate, each.alone),
+        cores(rate, work_cost.alone),
         nodes,
         node_cores,
         database,
-        rate * each.log,
+        rate * work_cost.log,
         a_day,
         kept,
         paid * chosen.core_hour * _HOURS,
@@ -128,10 +128,10 @@ def needs(
     """Return what each of these rates needs; empty without both runs."""
     if kept.whole is None or kept.shared is None or work not in kept.shared.visits:
         return ()
-    each = costs(figures, kept.whole)[work]
+    work_cost = costs(figures, kept.whole)[work]
     stored = statistics.median(seen.stored for seen in kept.shared.visits[work].values())
     fastest = max(seen.rate for seen in kept.whole.visits[work].values())
-    return [reckon(rate, each, stored, fastest, chosen) for rate in rates]
+    return [reckon(rate, work_cost, stored, fastest, chosen) for rate in rates]
 
 
 def cost(on_sqlite: float, on_postgresql: float, seen: Visit) -> Cost:
@@ -148,21 +148,21 @@ def cores(rate: float, microseconds: float) -> int:
 
 def costs(figures: Figures, run: Scale) -> Mapping[str, Cost]:
     """What each work costs that both runs have."""
-    found: dict[str, Cost] = {}
+    work_costs: dict[str, Cost] = {}
     for work in _COSTS:
         alone, whole = figures.median(work, ON_SQLITE), figures.median(work, ON_POSTGRESQL)
         if alone and whole and work in run.visits:
-            found[work] = cost(alone, whole, run.visits[work][min(run.visits[work], key=int)])
-    return found
+            work_costs[work] = cost(alone, whole, run.visits[work][min(run.visits[work], key=int)])
+    return work_costs
 
 
 def rendered(figures: Figures, kept: Kept) -> str:
     """The figures of the page."""
     parts = [_BEGIN]
     if kept.whole is not None:
-        found = costs(figures, kept.whole)
-        parts += ["## What one costs", _costs(found)]
-        parts += ["## How many cores", _needs(found)]
+        work_costs = costs(figures, kept.whole)
+        parts += ["## What one costs", _costs(work_costs)]
+        parts += ["## How many cores", _needs(work_costs)]
         listed = needs(REQUESTS, JWT, figures, kept, Chosen())
         if listed:
             parts += ["## Machines, storage and money", _stated(Chosen()), listing(listed)]
@@ -182,28 +182,28 @@ def written() -> dict[Path, str]:
     return {PAGE: before + rendered(page.read().figures, scale.read()) + after}
 
 
-def _costs(found: Mapping[str, Cost]) -> str:
+def _costs(work_costs: Mapping[str, Cost]) -> str:
     return _table(
         "microseconds of CPU for one | on SQLite | on PostgreSQL, our processes | PostgreSQL's own "
         "| its transactions | kB it writes ahead",
         [
-            f"{work} | {each.alone:,.0f} | {each.own:,.0f} | {each.database:,.0f} "
-            f"| {each.commits:.2f} | {each.log / 1_000:.1f}"
-            for work, each in found.items()
+            f"{work} | {work_cost.alone:,.0f} | {work_cost.own:,.0f} | {work_cost.database:,.0f} "
+            f"| {work_cost.commits:.2f} | {work_cost.log / 1_000:.1f}"
+            for work, work_cost in work_costs.items()
         ],
     )
 
 
-def _needs(found: Mapping[str, Cost]) -> str:
+def _needs(work_costs: Mapping[str, Cost]) -> str:
     rows: list[str] = []
     for rate in RATES:
         for work in _PLANNED:
-            each = found[work]
-            alone = cores(rate, each.alone)
+            work_cost = work_costs[work]
+            alone = cores(rate, work_cost.alone)
             rows.append(
                 f"{rate:,} | {work} | {alone if alone <= ALONE else '-'} "
-                f"| {cores(rate, each.own)} | {cores(rate, each.database)} "
-                f"| {rate * each.commits:,.0f} | {rate * each.log / 1e6:,.1f}"
+                f"| {cores(rate, work_cost.own)} | {cores(rate, work_cost.database)} "
+                f"| {rate * work_cost.commits:,.0f} | {rate * work_cost.log / 1e6:,.1f}"
             )
     return _table(
         "a second | of | cores on SQLite | or cores for us | and for PostgreSQL "
@@ -222,7 +222,7 @@ def _stated(chosen: Chosen) -> str:
     )
 
 
-def listing(found: Sequence[Need]) -> str:
+def listing(need_list: Sequence[Need]) -> str:
     """Return the table of these needs."""
     return _table(
         "requests a second | as many were | cores with SQLite, one machine | nodes, cores of each "
@@ -233,7 +233,7 @@ def listing(found: Sequence[Need]) -> str:
             f"| {need.alone if need.alone <= ALONE else '-'} "
             f"| {need.nodes}, {need.node_cores} | {need.database} | {need.log / 1e6:,.2f} "
             f"| {need.stored:,.1f} | {need.kept:,.0f} | {need.compute:,.0f} | {need.disks:,.0f}"
-            for need in found
+            for need in need_list
         ],
     )
 
@@ -313,13 +313,19 @@ def main() -> None:
     parser.add_argument("--core-hour", type=float, default=usual.core_hour, help="its price")
     parser.add_argument("--gb-month", type=float, default=usual.gb_month, help="its price")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    asked = parser.parse_args()
-    if asked.write:
+    arguments = parser.parse_args()
+    if arguments.write:
         write()
         return
-    chosen = Chosen(asked.node_cores, asked.replicas, asked.days, asked.core_hour, asked.gb_month)
-    found = needs(asked.requests, asked.work, page.read().figures, kept, chosen)
-    print(listing(found))
+    chosen = Chosen(
+        arguments.node_cores,
+        arguments.replicas,
+        arguments.days,
+        arguments.core_hour,
+        arguments.gb_month,
+    )
+    need_list = needs(arguments.requests, arguments.work, page.read().figures, kept, chosen)
+    print(listing(need_list))
 
 
 if __name__ == "__main__":

@@ -43,4 +43,4 @@ def _end_children() -> None:
 
 def _children() -> list[int]:
     threads = Path("/proc/self/task").iterdir()
-    return [int(pid) for each in threads for pid in (each / "children").read_text().split()]
+    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]

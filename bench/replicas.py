@@ -74,8 +74,8 @@ def _replay(primary: Path, standby: Path) -> None:
         psycopg.connect(postgres.url(standby, "postgres"), autocommit=True) as other,
     ):
         at = one.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        asked = "SELECT 1 WHERE pg_last_wal_replay_lsn() >= %s::pg_lsn"
-        while other.execute(asked, at).fetchone() is None:
+        query = "SELECT 1 WHERE pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        while other.execute(query, at).fetchone() is None:
             time.sleep(0.1)
 
 

@@ -87,9 +87,9 @@ TOKENS_AND_KEYS = Paths(
 @contextmanager
 def program(name: str, module: str, *arguments: str, stderr: int | None = None) -> Generator[Peer]:
     """Run such a program, `python -m module PORT arguments`, in a process of its own."""
-    place, began = Place("127.0.0.1", free_port()), time.monotonic()
+    address, began = Place("127.0.0.1", free_port()), time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", module, str(place.port), *arguments],
+        [sys.executable, "-m", module, str(address.port), *arguments],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.DEVNULL,
         stderr=stderr,
@@ -97,12 +97,12 @@ def program(name: str, module: str, *arguments: str, stderr: int | None = None) 
     try:
         yield Peer(
             name,
-            place,
+            address,
             TOKENS_AND_KEYS,
             lambda: [process.pid],
             "",
             {"jwt": {"client_id": "service"}},
-            started=first_answer(place, TOKENS_AND_KEYS.keys, began),
+            started=first_answer(address, TOKENS_AND_KEYS.keys, began),
         )
     finally:
         process.terminate()
@@ -191,7 +191,7 @@ def worker(servers: Running, name: str) -> int:
 def worked(pid: int) -> float:
     """Seconds of CPU that a process has used so far, with all its threads, to the nanosecond."""
     threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def family(parent: int) -> list[int]:

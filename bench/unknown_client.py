@@ -43,10 +43,12 @@ def main() -> None:
         metadata = ClientMetadata(name="Known", grant_types=("client_credentials",))
         servers.register_client(metadata, _KNOWN, "s" * 49)
         took = _ask(servers.auth_url, chosen.requests)
-    print("milliseconds " + " ".join(f"{f'p{each}':>7}" for each in _SHOWN))
+    print("milliseconds " + " ".join(f"{f'p{percentile}':>7}" for percentile in _SHOWN))
     for name, times in took.items():
         cuts = quantiles(times, n=100)
-        print(f"{name:12} " + " ".join(f"{cuts[each - 1] * 1e3:7.3f}" for each in _SHOWN))
+        print(
+            f"{name:12} " + " ".join(f"{cuts[percentile - 1] * 1e3:7.3f}" for percentile in _SHOWN)
+        )
     print(f"apart        {_apart(took['known'], took['unknown']):7.3f}")
 
 
@@ -76,7 +78,9 @@ def _ask(url: str, count: int) -> dict[str, list[float]]:
 
 def _apart(longer: Sequence[float], shorter: Sequence[float]) -> float:
     ordered = sorted(shorter)
-    won = sum(bisect_left(ordered, each) + bisect_right(ordered, each) for each in longer)
+    won = sum(
+        bisect_left(ordered, duration) + bisect_right(ordered, duration) for duration in longer
+    )
     return won / 2 / len(longer) / len(ordered)
 
 

@@ -13,9 +13,9 @@ def badges() -> Iterator[str]:
     """Yield the SVG: version, versions of Python, license."""
     project = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
     pythons = [
-        each.removeprefix(_PYTHON)
-        for each in project["classifiers"]
-        if each.startswith(f"{_PYTHON}3.")
+        classifier.removeprefix(_PYTHON)
+        for classifier in project["classifiers"]
+        if classifier.startswith(f"{_PYTHON}3.")
     ]
     facts = {
         "version": str(project["version"]),
@@ -32,10 +32,10 @@ def badges() -> Iterator[str]:
             _text(value, width + left + right / 2, right),
         ]
         width += left + right + _GAP
-    told = ", ".join(f"{name} {value}" for name, value in facts.items())
+    title = ", ".join(f"{name} {value}" for name, value in facts.items())
     size = f'width="{width - _GAP}" height="{_HEIGHT}"'
     start = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
-    yield "\n".join([start, f"<title>{told}</title>", *parts, "</svg>"])
+    yield "\n".join([start, f"<title>{title}</title>", *parts, "</svg>"])
 
 
 def _left_part(x: int, width: int) -> str:

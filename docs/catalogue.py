@@ -16,8 +16,8 @@ from valetkey.kernel.replace import replace
 def catalogue() -> str:
     """Return the catalogue of all commands: one on each line, so that changes of two merge."""
     root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
-    groups = {group.name: group for each in FEATURES for group in each.commands}
-    guides = {path: page for each in FEATURES for path, page in each.handwritten.items()}
+    groups = {group.name: group for feature in FEATURES for group in feature.commands}
+    guides = {path: page for feature in FEATURES for path, page in feature.handwritten.items()}
     commands = {
         **{listed.name: listed.command() for listed in CORE_COMMANDS},
         **{name: group_of(name) for name in groups},
@@ -43,7 +43,7 @@ def _entries(
         path,
         Described(
             cleandoc(command.help or ""),
-            tuple(_parameter(each, context) for each in command.params),
+            tuple(_parameter(parameter, context) for parameter in command.params),
             is_group=group is not None,
             runs=group is not None and group.invoke_without_command,
             ignores_unknown_options=bool(command.context_settings.get("ignore_unknown_options")),
@@ -77,7 +77,7 @@ def _parameter(parameter: click.Parameter, context: click.Context) -> CommandPar
 
 def _completes(kind: click.ParamType[object]) -> tuple[str, ...]:
     if isinstance(kind, click.Choice):
-        return tuple(str(each) for each in kind.choices)
+        return tuple(str(choice) for choice in kind.choices)
     if isinstance(kind, click.Path):
         return ("file",) if kind.file_okay else ("dir",)
     return ("file",) if isinstance(kind, click.File) else ()

@@ -64,12 +64,14 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "middle") -> s
     return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _drawn(title: str, told: str, height: int, parts: Sequence[Box | Arrow | str]) -> Iterator[str]:
+def _drawn(
+    title: str, description: str, height: int, parts: Sequence[Box | Arrow | str]
+) -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}"'
         f' height="{height}" role="img" aria-labelledby="title told">'
     )
-    yield f'<title id="title">{escape(title)}</title>\n<desc id="told">{escape(told)}</desc>'
+    yield f'<title id="title">{escape(title)}</title>\n<desc id="told">{escape(description)}</desc>'
     yield (
         f"<style>{_STYLE}</style>\n"
         '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"'
@@ -84,8 +86,10 @@ def _drawn(title: str, told: str, height: int, parts: Sequence[Box | Arrow | str
     yield "</svg>"
 
 
-def _svg(title: str, told: str, height: int, parts: Sequence[Box | Arrow | str]) -> Iterator[str]:
-    yield "\n".join(_drawn(title, told, height, parts))
+def _svg(
+    title: str, description: str, height: int, parts: Sequence[Box | Arrow | str]
+) -> Iterator[str]:
+    yield "\n".join(_drawn(title, description, height, parts))
 
 
 def _sequence(
@@ -118,11 +122,11 @@ def _sequence(
         half = round(len(text) * 3.4) + 16
         middle = min(max(middle, 12 + half), _WIDTH - 12 - half)
         parts.append(Arrow(ends, f"{number + 1}. {text}", (middle, y - 8)))
-    told = " ".join(
+    description = " ".join(
         f"{number}. {actors[start][0]}{'' if start == to else f' to {actors[to][0]}'}: {text}."
         for number, (start, to, text) in enumerate(messages, 1)
     )
-    return _svg(title, told, bottom + 24, parts)
+    return _svg(title, description, bottom + 24, parts)
 
 
 def _remark(x: int, y: int, width: int, text: str) -> str:
@@ -168,12 +172,12 @@ def _parts() -> Iterator[str]:
         Arrow(((498, 260), (498, 322))),
         Arrow(((664, 260), (664, 300), (320, 300), (320, 262))),
     )
-    told = (
+    description = (
         "Your team administers the authorization server. Users sign in there and allow apps. Apps"
         " get tokens there and call the resource server or your own API, which ask the"
         " authorization server whether a token is valid. Each server has its own database."
     )
-    return _svg("The two servers and who uses them", told, 396, parts)
+    return _svg("The two servers and who uses them", description, 396, parts)
 
 
 _APP, _AUTH, _BROWSER = ("App", "box"), ("Valetkey", "ours"), ("User's browser", "box")
@@ -219,13 +223,13 @@ def _revocation() -> Iterator[str]:
         *(Arrow(((176, y), (254, 158))) for y in (50, 122, 194, 266)),
         *(Arrow(((436, 158), (498, y))) for y in (52, 124, 196, 268)),
     )
-    told = (
+    description = (
         "A user, an administrator, an app or the server itself ends a grant in one transaction."
         " Valetkey refuses its tokens at once; the resource server, the SDK and APIs that follow"
         " the feed within five seconds. An API that only verifies JWTs accepts an access token"
         " until it expires."
     )
-    return _svg("Revocation reaches every server", told, 320, parts)
+    return _svg("Revocation reaches every server", description, 320, parts)
 
 
 def _sign_in() -> Iterator[str]:
@@ -249,14 +253,14 @@ def _sign_in() -> Iterator[str]:
         Arrow(((474, 280), (544, 280)), "Deny", (509, 270)),
         Arrow(((119, 80), (119, 250)), "session, allowed before", (126, 170), "start"),
     )
-    told = (
+    description = (
         "A request of an app without a session leads to the sign-in page: password, passkey, or a"
         " provider elsewhere. An account with a second factor is asked for it; an account that is"
         " required to have one adds it. Then the user allows the app, which gets a code, or denies"
         " it, and the app gets access_denied. With a session and an earlier consent the app gets"
         " its code at once."
     )
-    return _svg("The states of a sign-in", told, 332, parts)
+    return _svg("The states of a sign-in", description, 332, parts)
 
 
 def _deployment() -> Iterator[str]:
@@ -297,12 +301,12 @@ def _deployment() -> Iterator[str]:
         Arrow(((642, 212), (606, 252))),
         _text(576, 322, "same keyring and configuration on 1 and 2", "small"),
     )
-    told = (
+    description = (
         "One machine: a proxy with TLS, both servers, SQLite. Two machines: PostgreSQL has its own."
         " Three machines: a load balancer in front of two machines with both servers, which share"
         " keyring, configuration and the PostgreSQL of the third machine."
     )
-    return _svg("Deployment on one to three machines", told, 340, parts)
+    return _svg("Deployment on one to three machines", description, 340, parts)
 
 
 DIAGRAMS: Mapping[str, Callable[[], Iterator[str]]] = {

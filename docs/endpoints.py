@@ -167,12 +167,12 @@ def _purpose(route: Route) -> str:
     sentences: dict[str, None] = {}
     sends = route.methods.keys() - {"GET", "HEAD"}
     for method, endpoint in route.methods.items():
-        found = _SENTENCE.match(endpoint.__doc__ or "")
-        if found is None:
+        match = _SENTENCE.match(endpoint.__doc__ or "")
+        if match is None:
             message = f"{route.path} is no page of a feature: write its purpose in SENTENCES"
             raise ValueError(message)
         if method in sends or (method == "GET" and not sends):
-            sentences[found[0]] = None
+            sentences[match[0]] = None
     return " ".join(sentences)
 
 
@@ -193,7 +193,7 @@ def _is_object(route: Route) -> bool:
 
 
 def _object_row(route: Route) -> str:
-    (kind,) = (each for each in OBJECTS if each.name == route.path.split("/")[2])
+    (kind,) = (candidate for candidate in OBJECTS if candidate.name == route.path.split("/")[2])
     reads = " or ".join(f"`{name}`" for name in kind.scopes(Verb.READ))
     writes = " or ".join(f"`{name}`" for name in kind.scopes(Verb.CHANGE))
     return f"| `{route.path}` | {_methods(route)} | {reads} | {writes if kind.writes else ''} |"
@@ -258,14 +258,14 @@ def admin_api() -> Iterator[str]:
 
 
 def _operation_row(operation: Operation) -> str:
-    said = ". ".join(
+    explanation = ". ".join(
         text.removesuffix(".") for text in (operation.summary, operation.description) if text
     )
-    query = ", ".join(f"`{each.name}`" for each in operation.query)
+    query = ", ".join(f"`{parameter.name}`" for parameter in operation.query)
     narrowed = f" Query: {query}." if query else ""
     guarded = " With `If-Match`." if operation.requires_if_match else ""
     event = f" Event: `{operation.event.name}`." if operation.event else ""
     return (
         f"| `{operation.method} {operation.path}` | `{operation.permission.value}` |"
-        f" {said}.{narrowed}{guarded}{event} |"
+        f" {explanation}.{narrowed}{guarded}{event} |"
     )

@@ -59,9 +59,10 @@ def settings() -> Iterator[str]:
     for area, names in _areas().items():
         yield f"## [{area}](settings/{_file(area)})"
         rows = (
-            f"- {_place(each.path)}[`{each.path}`](settings/{_file(area)}#{_anchor(each.path)})"
-            for each in catalogue().values()
-            if each.section in names
+            f"- {_place(setting.path)}[`{setting.path}`]"
+            f"(settings/{_file(area)}#{_anchor(setting.path)})"
+            for setting in catalogue().values()
+            if setting.section in names
         )
         yield "\n".join(rows)
 
@@ -82,10 +83,10 @@ def _settings_of(area: str, names: Collection[str]) -> Iterator[str]:
             for setting in catalogue().values():
                 if setting.section == section:
                     yield f"### `{setting.path}`"
-                    told = f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
-                    first = before.setdefault(told, setting.path)
+                    text = f"{_allowed(setting)}\n\n{reasons()[setting.path]}"
+                    first = before.setdefault(text, setting.path)
                     same = f"As [`{first}`](#{_anchor(first)})."
-                    yield told if first == setting.path else same
+                    yield text if first == setting.path else same
 
 
 _AREAS: Mapping[str, tuple[str, ...]] = {
@@ -135,12 +136,12 @@ def _allowed(setting: Setting) -> str:
     default = setting.shown(setting.default)
     # A length of time has its unit in the value.
     unit = f" {setting.rule.unit}" if setting.rule.unit and isinstance(default, int) else ""
-    given = f"Default `{json.dumps(default)}`{unit}."
+    sentence = f"Default `{json.dumps(default)}`{unit}."
     if isinstance(default, bool):
-        return given
+        return sentence
     # Durations have their units, which the overview explains.
     expected = setting.rule.expected.removeprefix("a whole number with s, m, h or d, from ")
-    return f"{given} Allowed: {expected.replace(_NONE, '')}."
+    return f"{sentence} Allowed: {expected.replace(_NONE, '')}."
 
 
 _NONE = " for none, or for the usual one"
@@ -219,8 +220,8 @@ def metrics() -> Iterator[str]:
         "`GRANT pg_monitor TO valetkey`."
     )
     rows = (
-        f"| `{PREFIX}{each.name}` | {each.kind} | {_labels(each)} | {each.help} |"
-        for each in CATALOGUE.values()
+        f"| `{PREFIX}{metric.name}` | {metric.kind} | {_labels(metric)} | {metric.help} |"
+        for metric in CATALOGUE.values()
     )
     yield "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows])
 
@@ -299,15 +300,17 @@ def _command(name: str) -> Iterator[str]:
     """Return the help of a command and of those below it."""
     yield f"# valetkey {name}"
     root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
-    found = valetkey.get_command(root, name)
-    if found is not None:
-        (_, first), *others = _helps(found, root, name)
+    command = valetkey.get_command(root, name)
+    if command is not None:
+        (_, first), *others = _helps(command, root, name)
         yield f"```\n{first}\n```"
-        repeated = _repeated(told for _, told in others)
-        yield from (re.sub(r"^\w+", r"`\g<0>`", " ".join(each.split())) for each in repeated)
+        repeated = _repeated(help_text for _, help_text in others)
+        yield from (
+            re.sub(r"^\w+", r"`\g<0>`", " ".join(paragraph.split())) for paragraph in repeated
+        )
         options: dict[str, set[str]] = {}
-        for path, told in others:
-            shown = told
+        for path, help_text in others:
+            shown = help_text
             for paragraph in repeated:
                 shown = shown.replace(f"\n\n  {paragraph}", "")
             shown, options[path] = _without_options(shown, options)
@@ -317,19 +320,19 @@ def _command(name: str) -> Iterator[str]:
 
 def _repeated(helps: Iterable[str]) -> list[str]:
     """Return the paragraphs that explain an argument in several helps."""
-    found = Counter(_ARGUMENT.findall("\n".join(helps)))
-    return [paragraph for paragraph, times in found.items() if times > 1]
+    paragraphs = Counter(_ARGUMENT.findall("\n".join(helps)))
+    return [paragraph for paragraph, times in paragraphs.items() if times > 1]
 
 
-def _without_options(told: str, before: Mapping[str, set[str]]) -> tuple[str, set[str]]:
+def _without_options(help_text: str, before: Mapping[str, set[str]]) -> tuple[str, set[str]]:
     """Name the options that an earlier command has, if they are many; return all options."""
-    text, heading, listed = told.partition("\nOptions:\n")
+    text, heading, listed = help_text.partition("\nOptions:\n")
     entries = re.split(r"\n(?=  -)", listed.rstrip())
     for path, others in before.items():
         same = [entry for entry in entries if entry in others]
         if len(same) > 7:  # noqa: PLR2004
             names = ", ".join(entry.split()[0] for entry in same)
-            said = textwrap.fill(
+            remark = textwrap.fill(
                 f"Also, as for {path}: {names}",
                 92,
                 initial_indent="  ",
@@ -337,15 +340,15 @@ def _without_options(told: str, before: Mapping[str, set[str]]) -> tuple[str, se
                 break_on_hyphens=False,
             )
             kept = [entry for entry in entries if entry not in same]
-            return "\n".join([text + heading.rstrip(), *kept, "", said]), set(entries)
-    return told, set(entries)
+            return "\n".join([text + heading.rstrip(), *kept, "", remark]), set(entries)
+    return help_text, set(entries)
 
 
 def _paths(name: str) -> Iterator[str]:
     root = click.Context(valetkey, info_name="valetkey", color=False, **valetkey.context_settings)
-    found = valetkey.get_command(root, name)
-    if found is not None:
-        yield from (path for path, _ in _helps(found, root, name))
+    command = valetkey.get_command(root, name)
+    if command is not None:
+        yield from (path for path, _ in _helps(command, root, name))
 
 
 def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator[tuple[str, str]]:
@@ -358,15 +361,15 @@ def _helps(command: click.Command, parent: click.Context, name: str) -> Iterator
         color=False,
         help_option_names=valetkey.context_settings["help_option_names"],
     )
-    told = _COMMON_OPTION.sub("", context.get_help()).rstrip().removesuffix("\n\nOptions:")
-    told = told.replace("Options:\n\n", "").partition("\n\nCommands:\n")[0]
-    told = told.replace(" [OPTIONS]", "", 1)
-    yield context.command_path, told
+    help_text = _COMMON_OPTION.sub("", context.get_help()).rstrip().removesuffix("\n\nOptions:")
+    help_text = help_text.replace("Options:\n\n", "").partition("\n\nCommands:\n")[0]
+    help_text = help_text.replace(" [OPTIONS]", "", 1)
+    yield context.command_path, help_text
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
-            found = command.get_command(context, below)
-            if found is not None and not found.hidden:
-                yield from _helps(found, context, below)
+            subcommand = command.get_command(context, below)
+            if subcommand is not None and not subcommand.hidden:
+                yield from _helps(subcommand, context, below)
 
 
 _COMMON_OPTION = re.compile(
@@ -412,7 +415,7 @@ def client_fields() -> Iterator[str]:
 
 
 def _editors(editors: Editor) -> str:
-    names = [str(each.name).lower() for each in editors]
+    names = [str(editor.name).lower() for editor in editors]
     return "" if len(names) == len(Editor) else f"Set by: {', '.join(names)}"
 
 
@@ -423,7 +426,7 @@ def _unusable(what: UnusableValue) -> str:
 
 def _kind(rule: FieldRule) -> str:
     if rule.choices:
-        return ", ".join(f"`{each}`" for each in rule.choices)
+        return ", ".join(f"`{choice}`" for choice in rule.choices)
     if rule.kind is FieldType.LINE:
         return f"{rule.kind.value}, at most {rule.longest} characters"
     return str(rule.kind.value)
@@ -439,8 +442,8 @@ def roles() -> Iterator[str]:
     )
     head = " | ".join(role.value for role in Role)
     rows = (
-        f"| `{permission}` | {said} | {' | '.join(_may(role, permission) for role in Role)} |"
-        for permission, said in PERMISSIONS.items()
+        f"| `{permission}` | {meaning} | {' | '.join(_may(role, permission) for role in Role)} |"
+        for permission, meaning in PERMISSIONS.items()
     )
     yield "\n".join(
         [f"| permission | what it allows | {head} |", "|---|---|" + "---|" * len(Role), *rows]
@@ -474,7 +477,7 @@ def clients() -> Iterator[str]:
         "The portal's [quickstarts](../how-to/apps/presets.md#quickstarts), and how each is\n"
         "tested."
     )
-    rows = [f"| {each.label} | {each.title} | {each.tested} |" for each in STACKS.values()]
+    rows = [f"| {stack.label} | {stack.title} | {stack.tested} |" for stack in STACKS.values()]
     yield "\n".join(["| stack | built with | tested |", "|---|---|---|", *rows])
 
 

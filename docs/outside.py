@@ -24,12 +24,12 @@ _AT_ONCE = 8
 
 def outside(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return each https link outside code, and the first page that has it."""
-    found: dict[str, str] = {}
+    links: dict[str, str] = {}
     for page, text in pages:
         for url in _LINK.findall(_FENCE.sub("", text)):
             if not _EXAMPLE.match(url):
-                found.setdefault(url, page)
-    return found
+                links.setdefault(url, page)
+    return links
 
 
 def fault_of(url: str) -> str:

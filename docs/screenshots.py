@@ -143,8 +143,8 @@ def write_indexes(names: Sequence[str]) -> None:
     areas: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         areas[area_of(EXAMPLES[name])].append(name)
-    known = [area for area in AREAS if area in areas]
-    order = [*known, *sorted(set(areas) - set(known))]
+    titled_areas = [area for area in AREAS if area in areas]
+    order = [*titled_areas, *sorted(set(areas) - set(titled_areas))]
     lines = ["# Every page", ""]
     lines += ["Each in its states: empty, one, many, wrong; in a hand and on a desk, in light"]
     lines += ["and in dark.", ""]

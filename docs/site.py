@@ -175,9 +175,9 @@ def build(out: Path) -> int:
         for page in pages.values():
             _write(folder / "docs" / page.place, _staged(page, pages).encode())
         for image in sorted({image for page in pages.values() for image in _images(page)}):
-            place = folder / "docs" / image.removeprefix("docs/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / image, place)
+            target = folder / "docs" / image.removeprefix("docs/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / image, target)
         shutil.copy(_STYLE, folder / "docs")
         icon = _ICON.read_text("utf-8").replace("FILL", _COLOR).replace("INK", "#ffffff")
         _write(folder / "docs/icon.svg", icon.encode())
@@ -200,18 +200,18 @@ def build(out: Path) -> int:
 
 def _pages() -> Mapping[str, Page]:
     """Return every page linked from the start page, in that order."""
-    found: dict[str, Page] = {}
+    pages: dict[str, Page] = {}
     waiting = [START]
     while waiting:
         path = waiting.pop(0)
-        if path not in found and (ROOT / path).is_file():
+        if path not in pages and (ROOT / path).is_file():
             page = Page(
                 path, (ROOT / path).read_text(encoding="utf-8").replace(NOTICE, "").lstrip()
             )
-            found[path] = page
+            pages[path] = page
             targets = (_resolved(path, target) for _, target in _links(page))
             waiting += [target for target in targets if target.endswith(".md")]
-    return found
+    return pages
 
 
 def _links(page: Page) -> Iterator[tuple[bool, str]]:
@@ -246,13 +246,13 @@ def _staged(page: Page, pages: Mapping[str, Page]) -> str:
             return f"![{text}]({relpath(path.removeprefix('docs/'), here)})"
         if path not in pages:
             return text
-        place = relpath(pages[path].place, here)
-        return f"[{text}]({place}{'#' + fragment if fragment else ''})"
+        page_path = relpath(pages[path].place, here)
+        return f"[{text}]({page_path}{'#' + fragment if fragment else ''})"
 
     # The text of a link may be code, so only fenced blocks are left as they are.
     parts = _FENCE.split(_KEYWORDS.sub("", page.text))
     text = "".join(part if part.startswith("```") else _LINK.sub(moved, part) for part in parts)
-    return _TABS.sub(lambda found: "".join(_tabs(found[1])), text)
+    return _TABS.sub(lambda match: "".join(_tabs(match[1])), text)
 
 
 def _tabs(sections: str) -> Iterator[str]:

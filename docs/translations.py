@@ -85,9 +85,9 @@ def _found() -> Iterator[Found]:
 def _refusals() -> Iterator[Found]:
     keywords = {"Refusal": (2,), "because": (2,), "_refused": (1,)}
     pages = (f"authorization/{name}/pages" for name in NAMES)
-    of_features = (f"{each}{end}" for each in pages for end in ("", ".py"))
-    for place in (*_REFUSING, *of_features):
-        top = SOURCE / place
+    of_features = (f"{page}{end}" for page in pages for end in ("", ".py"))
+    for path in (*_REFUSING, *of_features):
+        top = SOURCE / path
         if not top.exists():
             continue
         for file in sorted(top.rglob("*.py")) if top.is_dir() else (top,):
@@ -119,8 +119,8 @@ def _sentences() -> Iterator[Found]:
         if setting.rule.unit and setting.rule.unit != "time":
             yield setting.rule.unit, "config/sections", [f"After a number: {setting.path}"]
     for label in (
-        *(each.label for each in PRESETS.values()),
-        *(each.title for each in STACKS.values()),
+        *(preset.label for preset in PRESETS.values()),
+        *(stack.title for stack in STACKS.values()),
     ):
         yield label, "authorization/actions/presets.toml", []
     for word in CLAIM_WORDS.values():
@@ -137,8 +137,12 @@ def updated(tag: str, english: Catalog) -> Catalog:
     for message in english:
         if not message.id:
             continue
-        known = before.get(message.id if isinstance(message.id, str) else message.id[0])
-        text = known.string if known is not None and known.id == message.id else None
+        earlier_message = before.get(message.id if isinstance(message.id, str) else message.id[0])
+        text = (
+            earlier_message.string
+            if earlier_message is not None and earlier_message.id == message.id
+            else None
+        )
         catalog.add(
             message.id,
             text,

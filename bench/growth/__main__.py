@@ -33,20 +33,23 @@ Plan = Sequence[tuple[str, Sequence[Worker]]]
 
 async def workloads(at: Site) -> Plan:
     """Everything that is measured on one server, each with its callers."""
-    place = at.place
-    flows = [Flow(place, cookies) for cookies in at.cookies]
+    address = at.place
+    flows = [Flow(address, cookies) for cookies in at.cookies]
     await asyncio.gather(*(_often(flow) for flow in flows))
-    told = [list(flow.answers) for flow in flows]
-    references = await reference_tokens(place, _KEPT * PEOPLE)
+    answer_lists = [list(flow.answers) for flow in flows]
+    references = await reference_tokens(address, _KEPT * PEOPLE)
     own = [references[start::PEOPLE] for start in range(PEOPLE)]
-    refreshing = [deque(answer["refresh_token"] for answer in answers) for answers in told]
+    refreshing = [deque(answer["refresh_token"] for answer in answers) for answers in answer_lists]
     return (
-        ("client credentials, JWT", [machine(place, "service") for _ in flows]),
-        ("client credentials, by reference", [machine(place, "reference") for _ in flows]),
-        ("introspection, by reference", [introspection(place, tokens) for tokens in own]),
+        ("client credentials, JWT", [machine(address, "service") for _ in flows]),
+        ("client credentials, by reference", [machine(address, "reference") for _ in flows]),
+        ("introspection, by reference", [introspection(address, tokens) for tokens in own]),
         ("code + PKCE, with ID token", flows),
-        ("refresh with rotation", [Rotation(place, tokens) for tokens in refreshing]),
-        ("userinfo", [userinfo(place, [a["access_token"] for a in each]) for each in told]),
+        ("refresh with rotation", [Rotation(address, tokens) for tokens in refreshing]),
+        (
+            "userinfo",
+            [userinfo(address, [a["access_token"] for a in answers]) for answers in answer_lists],
+        ),
     )
 
 
@@ -57,18 +60,18 @@ async def _often(flow: Flow) -> None:
 
 async def compare(sites: Sequence[Site], rounds: int, seconds: float) -> None:
     """Print operations per CPU-second of each workload: medians of the rounds."""
-    plans = [await workloads(each) for each in sites]
-    print(f"{'per CPU-second':36}" + "".join(f"{each.name:>12}" for each in sites))
-    for place, (name, _) in enumerate(plans[0]):
-        rates: dict[str, list[float]] = {each.name: [] for each in sites}
+    plans = [await workloads(server) for server in sites]
+    print(f"{'per CPU-second':36}" + "".join(f"{server.name:>12}" for server in sites))
+    for position, (name, _) in enumerate(plans[0]):
+        rates: dict[str, list[float]] = {server.name: [] for server in sites}
         for turn in range(rounds + 1):
-            for each, plan in zip(sites, plans, strict=True):
-                before = each.worked()
-                measured = await measure(plan[place][1], seconds)
+            for server, plan in zip(sites, plans, strict=True):
+                before = server.worked()
+                measured = await measure(plan[position][1], seconds)
                 # The first round warms up.
                 if turn:
-                    rates[each.name].append(measured.operations / (each.worked() - before))
-        medians = [statistics.median(found) for found in rates.values()]
+                    rates[server.name].append(measured.operations / (server.worked() - before))
+        medians = [statistics.median(samples) for samples in rates.values()]
         shown = "".join(f"{median:12,.0f}" for median in medians)
         print(f"{name:36}{shown}   {100 * medians[-1] / medians[0] - 100:+.0f} %", flush=True)
 
@@ -107,13 +110,13 @@ def main() -> None:
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         if chosen.seconds:
             runner.run(compare(sites, chosen.rounds, chosen.seconds))
-            print(f"megabytes: {', '.join(f'{each.name} {each.memory()}' for each in sites)}")
+            print(f"megabytes: {', '.join(f'{server.name} {server.memory()}' for server in sites)}")
         if chosen.clean_up:
-            asked = dict(runner.run(workloads(sites[1])))
+            callers = dict(runner.run(workloads(sites[1])))
             runner.run(
                 clean_up(
                     sites[1],
-                    asked,
+                    callers,
                     rate=chosen.rate,
                     seconds=chosen.clean_up,
                     per_second=chosen.expiring,

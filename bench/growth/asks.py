@@ -29,7 +29,7 @@ class Flow(Worker):
 
     async def step(self) -> None:
         """The authorization request, the redirect, the exchange."""
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": "phone",
             "redirect_uri": CALLBACK,
@@ -38,7 +38,7 @@ class Flow(Worker):
             "code_challenge_method": "S256",
         }
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        path = f"/oauth/authorize?{urlencode(asked, quote_via=quote)}"
+        path = f"/oauth/authorize?{urlencode(parameters, quote_via=quote)}"
         reply = await self.line.ask(self.place.request("GET", path, "", f"Cookie: {cookie}"))
         form = {
             "grant_type": "authorization_code",
@@ -89,36 +89,36 @@ class Round(Worker):
         reply.check(expected=self.expected)
 
 
-def machine(place: Place, client_id: str) -> Repeat:
+def machine(address: Place, client_id: str) -> Repeat:
     """A client that fetches tokens for itself."""
     form = urlencode({**_MACHINE, "client_id": client_id})
-    request = place.request("POST", "/token", form)
-    return Repeat(Line(place.host, place.port), request, b'"access_token":')
+    request = address.request("POST", "/token", form)
+    return Repeat(Line(address.host, address.port), request, b'"access_token":')
 
 
-async def reference_tokens(place: Place, count: int) -> list[str]:
+async def reference_tokens(address: Place, count: int) -> list[str]:
     """So many access tokens by reference."""
-    asks = machine(place, "reference")
+    asks = machine(address, "reference")
     return [
         json.loads((await asks.connection.ask(asks.request)).check().body)["access_token"]
         for _ in range(count)
     ]
 
 
-def introspection(place: Place, tokens: list[str]) -> Round:
+def introspection(address: Place, tokens: list[str]) -> Round:
     """An API that asks what tokens are worth."""
     who = {"client_id": "reference", "client_secret": SECRET}
     requests = (
-        place.request("POST", "/oauth/introspect", urlencode({**who, "token": token}))
+        address.request("POST", "/oauth/introspect", urlencode({**who, "token": token}))
         for token in tokens
     )
-    return Round(Line(place.host, place.port), deque(requests), b'"active":true')
+    return Round(Line(address.host, address.port), deque(requests), b'"active":true')
 
 
-def userinfo(place: Place, tokens: list[str]) -> Round:
+def userinfo(address: Place, tokens: list[str]) -> Round:
     """Apps that ask who it is."""
     requests = (
-        place.request("GET", "/oauth/userinfo", "", f"Authorization: Bearer {token}")
+        address.request("GET", "/oauth/userinfo", "", f"Authorization: Bearer {token}")
         for token in tokens
     )
-    return Round(Line(place.host, place.port), deque(requests), b'"sub":')
+    return Round(Line(address.host, address.port), deque(requests), b'"sub":')

@@ -40,8 +40,8 @@ def _within(share: float, late: Sequence[float]) -> float:
 async def paced(workers: Sequence[Worker], rate: float, seconds: float) -> list[float]:
     """Milliseconds from the moment at which each request was due to its answer."""
     free: asyncio.Queue[Worker] = asyncio.Queue()
-    for each in workers:
-        free.put_nowait(each)
+    for worker in workers:
+        free.put_nowait(worker)
     late = [0.0] * int(rate * seconds)
     running: set[asyncio.Task[None]] = set()
 
@@ -63,7 +63,7 @@ async def paced(workers: Sequence[Worker], rate: float, seconds: float) -> list[
 
 async def clean_up(
     at: Site,
-    asked: Mapping[str, Sequence[Worker]],
+    callers: Mapping[str, Sequence[Worker]],
     *,
     rate: float,
     seconds: int,
@@ -75,7 +75,7 @@ async def clean_up(
     They alternate, so that a slow minute hits both; what counts is the median of the differences.
     """
     pairs = zip(
-        asked["client credentials, by reference"], asked["refresh with rotation"], strict=True
+        callers["client credentials, by reference"], callers["refresh with rotation"], strict=True
     )
     mixed = [worker for pair in pairs for worker in pair]
     quiet: list[Window] = []
@@ -102,13 +102,13 @@ async def clean_up(
             f"{name}: {before:.1f} ms without, {with_it:.1f} ms with it; the median of the"
             f" {rounds} differences is {statistics.median(apart):+.1f} ms"
         )
-    for told, share in (("median", 0.5), ("third quartile", 0.75)):
+    for quantile, share in (("median", 0.5), ("third quartile", 0.75)):
         parts = [
             _within(share, [p99 for window in windows for p99 in window.slices(_SLICE, 0.99)])
             for windows in (quiet, busy)
         ]
         print(
-            f"p99 of each {_SLICE} requests, {told} of those: {parts[0]:.1f} ms without,"
+            f"p99 of each {_SLICE} requests, {quantile} of those: {parts[0]:.1f} ms without,"
             f" {parts[1]:.1f} ms with it"
         )
 

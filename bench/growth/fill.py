@@ -86,8 +86,8 @@ def plan(size: Size, now: int, speaks: Dialect) -> Iterator[Copies]:
     yield Copies("consents", "1 = 1", size.grants, owned)
     dated = {"created_at": past, "last_used_at": past, "expires_at": f"{past} + {180 * DAY}"}
     session = {"session_id": f"'se_' || {speaks.padded(user)}"}
-    told = {"id": speaks.id, "refresh_print": speaks.fingerprint}
-    yield Copies("grants", "1 = 1", size.grants, {**owned, **dated, **session, **told})
+    identifiers = {"id": speaks.id, "refresh_print": speaks.fingerprint}
+    yield Copies("grants", "1 = 1", size.grants, {**owned, **dated, **session, **identifiers})
     yield Copies("events", "uid IS NOT NULL", size.grants, {"id": speaks.id, **owned, "at": past})
     # Who stayed away for longer has been forgotten.
     lately = {"last_day": f"{now // DAY} - (i % 80)"}

@@ -63,13 +63,13 @@ class PostgreSQLDatabase:
     def expire(self, begins: int, per_second: int, seconds: int) -> None:
         """Add rows of which so many expire in each of `seconds` from `begins` on."""
         tables = expiring(_SPEAKS)
-        each = per_second * seconds // len(tables)
+        table_rows = per_second * seconds // len(tables)
         with self._open() as raw:
             for table in tables:
-                for first in range(0, each, _CHUNK):
-                    ends = f"{begins - table.late} + (i + {first}) * {seconds} / {each}"
+                for first in range(0, table_rows, _CHUNK):
+                    ends = f"{begins - table.late} + (i + {first}) * {seconds} / {table_rows}"
                     columns = {**table.columns, "expires_at": ends}
-                    count = min(_CHUNK, each - first)
+                    count = min(_CHUNK, table_rows - first)
                     _copy(raw, Copies(table.table, "1 = 1", count, columns))
 
     def expired(self) -> int:
@@ -99,12 +99,12 @@ def _rows(raw: psycopg.Connection, sql: str) -> list[tuple[str, ...]]:
 def _copy(raw: psycopg.Connection, copies: Copies) -> None:
     if copies.count <= 0:
         return
-    found = _rows(
+    rows = _rows(
         raw,
         "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
         f" AND attrelid = '{copies.table}'::regclass ORDER BY attnum",
     )
-    names = [name for (name,) in found]
+    names = [name for (name,) in rows]
     values = ", ".join(copies.columns.get(name, f"t.{name}") for name in names)
     table = copies.table
     original = f"SELECT * FROM {table} WHERE {copies.of} LIMIT 1" if copies.of else "SELECT 1"

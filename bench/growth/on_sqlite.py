@@ -36,8 +36,8 @@ class SQLiteFile:
         raw.pragma("synchronous", "OFF")
         raw.pragma("cache_size", -1_000_000)
         # Built once at the end, an index costs a tenth of what it costs row by row.
-        found = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
-        indexes = raw.execute(found).fetchall()
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+        indexes = raw.execute(query).fetchall()
         now = int(time.time())
         with raw:
             for name, _ in indexes:
@@ -60,12 +60,12 @@ class SQLiteFile:
         raw.set_busy_timeout(10_000)
         raw.pragma("synchronous", "NORMAL")
         tables = expiring(_SPEAKS)
-        each = per_second * seconds // len(tables)
+        table_rows = per_second * seconds // len(tables)
         for table in tables:
-            for first in range(0, each, _CHUNK):
-                ends = f"{begins - table.late} + (i + {first}) * {seconds} / {each}"
+            for first in range(0, table_rows, _CHUNK):
+                ends = f"{begins - table.late} + (i + {first}) * {seconds} / {table_rows}"
                 columns = {**table.columns, "expires_at": ends}
-                count = min(_CHUNK, each - first)
+                count = min(_CHUNK, table_rows - first)
                 # At once: a read that turns into a write gives way to who wrote meanwhile.
                 raw.execute("BEGIN IMMEDIATE")
                 _copy(raw, Copies(table.table, "1 = 1", count, columns))

@@ -130,7 +130,7 @@ class Running:
         with psycopg.connect(url) as raw:
             row = raw.execute(_COUNTERS).fetchone()
         assert row is not None
-        return [int(each) for each in row]
+        return [int(counter) for counter in row]
 
 
 def _command(pid: int) -> str:
@@ -165,18 +165,18 @@ async def visit(running: Running, workload: str, seconds: float) -> Visit:
     own_after, database_after = running.cpu()
     await asyncio.sleep(_REPORTED)
     after = running.counters()
-    each = done.operations
+    operations = done.operations
     commits, syncs, log = (b - a for a, b in zip(counted[:3], after[:3], strict=True))
     return Visit(
         done.rate,
-        1e6 * (own_after - own) / each,
-        1e6 * (database_after - database) / each,
-        1e6 * load / each,
-        commits / each,
-        syncs / each,
-        log / each,
+        1e6 * (own_after - own) / operations,
+        1e6 * (database_after - database) / operations,
+        1e6 * load / operations,
+        commits / operations,
+        syncs / operations,
+        log / operations,
         after[3] - 1,
-        (after[4] - counted[4]) / each,
+        (after[4] - counted[4]) / operations,
     )
 
 
@@ -189,28 +189,31 @@ async def measured(
     up: Sequence[Running], workloads: Sequence[str], rounds: int, seconds: float
 ) -> dict[str, dict[str, Visit]]:
     """Visit all in turn, once to warm up and then `rounds` times."""
-    found: dict[str, dict[str, Visit]] = {}
+    medians: dict[str, dict[str, Visit]] = {}
     for workload in workloads:
-        visits: dict[str, list[Visit]] = {str(each.workers): [] for each in up}
+        visits: dict[str, list[Visit]] = {str(running.workers): [] for running in up}
         for turn in range(rounds + 1):
-            for each in up:
-                seen = await visit(each, workload, seconds if turn else seconds / 2)
+            for running in up:
+                seen = await visit(running, workload, seconds if turn else seconds / 2)
                 if turn:
-                    visits[str(each.workers)].append(seen)
-        found[workload] = {workers: median(each) for workers, each in visits.items()}
-        _show(workload, found[workload])
-    return found
+                    visits[str(running.workers)].append(seen)
+        medians[workload] = {
+            workers: median(measurements) for workers, measurements in visits.items()
+        }
+        _show(workload, medians[workload])
+    return medians
 
 
-def _show(workload: str, found: Mapping[str, Visit]) -> None:
+def _show(workload: str, medians: Mapping[str, Visit]) -> None:
     print(workload, flush=True)
-    first = next(iter(found.values()))
-    for workers, each in found.items():
+    first = next(iter(medians.values()))
+    for workers, figures in medians.items():
         print(
-            f"  {workers:>2}{each.rate:9,.0f}{each.rate / first.rate:8.2f}{each.own:8.0f}"
-            f"{each.database:8.0f}{each.load:8.0f}"
-            f"{each.rate * (each.own + each.database + each.load) / 1e6:8.2f}{each.commits:9.2f}"
-            f"{each.syncs:9.2f}{each.log / 1_000:8.1f}{each.connections:8.0f}{each.stored:8.0f}",
+            f"  {workers:>2}{figures.rate:9,.0f}{figures.rate / first.rate:8.2f}{figures.own:8.0f}"
+            f"{figures.database:8.0f}{figures.load:8.0f}"
+            f"{figures.rate * (figures.own + figures.database + figures.load) / 1e6:8.2f}"
+            f"{figures.commits:9.2f}{figures.syncs:9.2f}{figures.log / 1_000:8.1f}"
+            f"{figures.connections:8.0f}{figures.stored:8.0f}",
             flush=True,
         )
 
@@ -220,7 +223,7 @@ async def _planned(
 ) -> Mapping[str, Sequence[Worker]]:
     """So many callers for each worker: with as many for two as for one, each would have half."""
     plans = [await plan(peer, only=works) for _ in range(workers)]
-    return {work: [caller for each in plans for caller in each[work]] for work in works}
+    return {work: [caller for planned in plans for caller in planned[work]] for work in works}
 
 
 def main() -> None:
@@ -246,17 +249,17 @@ def main() -> None:
             )
             up.append(Running(workers, peer, runner.run(_planned(peer, workers, chosen.only))))
         if chosen.slice:
-            for each in up:
-                stack.enter_context(sliced(each.answering(), chosen.slice))
+            for running in up:
+                stack.enter_context(sliced(running.answering(), chosen.slice))
         print(
             f"{'workers':>4}{'per s':>6}{'times':>8}{'own us':>8}{'PG us':>8}{'load us':>8}"
             f"{'cores':>8}{'commits':>9}{'syncs':>9}{'WAL kB':>8}{'conns':>8}{'stored':>8}"
         )
-        found = runner.run(measured(up, chosen.only, chosen.rounds, chosen.seconds))
+        medians = runner.run(measured(up, chosen.only, chosen.rounds, chosen.seconds))
     if chosen.keep:
-        told = Scale(cores, CALLERS, chosen.rounds, chosen.seconds, chosen.slice, found)
+        scale = Scale(cores, CALLERS, chosen.rounds, chosen.seconds, chosen.slice, medians)
         name = "shared" if chosen.shared else "sliced" if chosen.slice else "whole"
-        kept = replace(read(), **{name: told})
+        kept = replace(read(), **{name: scale})
         RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(asdict(kept))) + b"\n")
 
 

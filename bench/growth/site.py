@@ -132,19 +132,19 @@ def _again(here: Path) -> Generator[int]:
         process.stdout.close()
 
 
-async def _first(place: Place, cookies: dict[str, str]) -> None:
-    flow, fetch = Flow(place, cookies), machine(place, "reference")
+async def _first(address: Place, cookies: dict[str, str]) -> None:
+    flow, fetch = Flow(address, cookies), machine(address, "reference")
     await flow.step()
     await fetch.step()
-    for each in (flow.line, fetch.connection):
-        each.close()
+    for connection in (flow.line, fetch.connection):
+        connection.close()
     # Who closes a connection is heard in the next turn of the loop.
     await asyncio.sleep(0)
 
 
 def _sign_in(url: str, username: str) -> dict[str, str]:
     person = UserAgent(url)
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": "phone",
         "redirect_uri": CALLBACK,
@@ -152,7 +152,7 @@ def _sign_in(url: str, username: str) -> dict[str, str]:
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
     }
-    page = person.open(f"{url}/oauth/authorize?{urlencode(asked)}")
+    page = person.open(f"{url}/oauth/authorize?{urlencode(parameters)}")
     page = person.sign_in(page, username, PASSWORD)
     if "code" not in page.redirect_parameters:
         page = person.allow(page)

@@ -84,8 +84,8 @@ class Writer:
 
     @staticmethod
     def _tell(written: list[asyncio.Future[None]]) -> None:
-        for each in written:
-            each.set_result(None)
+        for future in written:
+            future.set_result(None)
 
 
 class Signer:
@@ -102,7 +102,9 @@ class Signer:
     def published(self) -> bytes:
         """Return the JWK set."""
         numbers = self._key.public_key().public_numbers()
-        x, y = (_base64url(each.to_bytes(32)).decode() for each in (numbers.x, numbers.y))
+        x, y = (
+            _base64url(coordinate.to_bytes(32)).decode() for coordinate in (numbers.x, numbers.y)
+        )
         key = {"kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "bench", "alg": "ES256"}
         return json.dumps({"keys": [key]}).encode()
 
@@ -166,12 +168,12 @@ class Connection(asyncio.Protocol):
             self._send(_answer(401, b"{}"))
             return
         token_id, expires = secrets.token_urlsafe(16), int(time.time()) + _SECONDS
-        said = {
+        body = {
             "access_token": self._signer.token(client, token_id, expires),
             "token_type": "Bearer",
             "expires_in": _SECONDS,
         }
-        answer = _answer(200, json.dumps(said, separators=(",", ":")).encode())
+        answer = _answer(200, json.dumps(body, separators=(",", ":")).encode())
         if self._url == b"/unwritten":
             self._send(answer)
             return

@@ -26,20 +26,20 @@ class Browser:
 
     async def open(self, path: str) -> Visit:
         """Follow redirects until there is a page or the redirect leads back to the app."""
-        place = self.home
+        address = self.home
         for _ in range(_REDIRECTS):
-            if place not in self.lines:
-                self.lines[place] = Line(place.host, place.port)
+            if address not in self.lines:
+                self.lines[address] = Line(address.host, address.port)
             sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-            request = place.request("GET", path, "", *([f"Cookie: {sent}"] if sent else []))
-            reply = await self.lines[place].ask(request)
+            request = address.request("GET", path, "", *([f"Cookie: {sent}"] if sent else []))
+            reply = await self.lines[address].ask(request)
             if reply.status == 200:
                 return Visit(request, reply)
             self._keep_cookies(reply)
             target = location(reply)
             if target.startswith(CALLBACK):
                 return Visit(request, reply)
-            place, path = (place, target) if target.startswith("/") else _split(target)
+            address, path = (address, target) if target.startswith("/") else _split(target)
         raise AssertionError(f"more than {_REDIRECTS} redirects, the last to {path}")
 
     def _keep_cookies(self, reply: Reply) -> None:

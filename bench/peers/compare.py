@@ -103,8 +103,8 @@ class Figures:
 
 
 @contextmanager
-def servers(found: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]:
-    """Everyone who is compared, up; who could not be is named in `found`, with the reason.
+def servers(figures: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]:
+    """Everyone who is compared, up; who could not be is named in `figures`, with the reason.
 
     `alone` is only Valetkey and the ceiling.
     """
@@ -114,7 +114,7 @@ def servers(found: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]
             return Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
         def join(name: str, peer: Callable[[], AbstractContextManager[Peer]]) -> None:
-            with _left_out(name, "its start", found):
+            with _left_out(name, "its start", figures):
                 up.append(stack.enter_context(peer()))
 
         up = [stack.enter_context(valetkey(folder()))]
@@ -122,13 +122,13 @@ def servers(found: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]
         if has_postgresql:
             up.append(stack.enter_context(valetkey(folder(), on_postgresql=True)))
         else:
-            found.missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
+            figures.missing.append("Valetkey on PostgreSQL: there is no postgresql-15 here")
         if not alone:
             join("oidc-provider, memory", lambda: oidc_provider(folder()))
             if redis_is_there():
                 join("oidc-provider, Redis", lambda: oidc_provider(folder(), redis="everysec"))
             else:
-                found.missing.append("oidc-provider with Redis: there is no redis-server here")
+                figures.missing.append("oidc-provider with Redis: there is no redis-server here")
             for on_postgresql in (False, True)[: 1 + has_postgresql]:
                 for peer in (django_oauth_toolkit, authlib):
                     join(
@@ -140,7 +140,7 @@ def servers(found: Figures, *, alone: bool = False) -> Generator[Sequence[Peer]]
                 (KEYCLOAK, fetch, keycloak),
             ):
                 if reason := why_not() if has_postgresql else "there is no postgresql-15 here":
-                    found.missing.append(f"{name}: {reason}")
+                    figures.missing.append(f"{name}: {reason}")
                 else:
                     join(name, partial(complete, folder()))
             up.extend(stack.enter_context(bare(folder())))
@@ -152,7 +152,7 @@ async def compare(
     peers: Sequence[Peer],
     rounds: int,
     seconds: float,
-    found: Figures,
+    figures: Figures,
     *,
     only: Sequence[str] = WORKLOADS,
     on_postgresql: Sequence[str] = WORKLOADS,
@@ -160,14 +160,14 @@ async def compare(
 ) -> None:
     """Measure all in turn: visits to warm up, then `rounds`; then `paced` seconds of latency.
 
-    `found` gets each figure as soon as there is one. A workload is prepared when its turn comes,
+    `figures` gets each figure as soon as there is one. A workload is prepared when its turn comes,
     because forms and tokens expire; one that asks about each token once, before each visit. A
     server is warm once its rate has stopped rising. `on_postgresql` are the workloads that
     Valetkey on PostgreSQL is measured at.
     """
-    idle = _note_memory(peers, found)
-    found.started.update({peer.name: peer.started for peer in peers})
-    found.versions.extend(dict.fromkeys(peer.versions for peer in peers if peer.versions))
+    idle = _note_memory(peers, figures)
+    figures.started.update({peer.name: peer.started for peer in peers})
+    figures.versions.extend(dict.fromkeys(peer.versions for peer in peers if peer.versions))
     # The same connections in all workloads: servers limit connections of an address.
     lines = {peer.name: [peer.line() for _ in range(CALLERS)] for peer in peers}
 
@@ -177,37 +177,37 @@ async def compare(
 
     try:
         for peer in peers:
-            with _left_out(peer.name, "before the rounds", found):
-                first = [each for each in only if each not in MANY_TOKENS]
+            with _left_out(peer.name, "before the rounds", figures):
+                first = [workload for workload in only if workload not in MANY_TOKENS]
                 await _heat(peer, await prepared(peer, first), seconds)
         for workload in only:
-            await _take_turns(peers, workload, rounds, seconds, found, prepared, on_postgresql)
+            await _take_turns(peers, workload, rounds, seconds, figures, prepared, on_postgresql)
         for peer in peers if paced else ():
-            with _left_out(peer.name, "a fixed rate", found):
+            with _left_out(peer.name, "a fixed rate", figures):
                 planned = await prepared(peer, (JWT, REFERENCE))
                 async with asyncio.timeout(_LONGEST_VISIT):
                     times = await _paced(planned[JWT if JWT in planned else REFERENCE], paced)
-                found.latencies[peer.name] = (
+                figures.latencies[peer.name] = (
                     statistics.median(times),
                     times[int(len(times) * 0.99)],
                 )
-        _note_memory(peers, found, idle)
+        _note_memory(peers, figures, idle)
     finally:
-        for each in chain.from_iterable(lines.values()):
-            each.close()
+        for line in chain.from_iterable(lines.values()):
+            line.close()
 
 
 _Idle = Mapping[str, tuple[list[int], int]]
 
 
-def _note_memory(peers: Sequence[Peer], found: Figures, idle: _Idle | None = None) -> _Idle:
+def _note_memory(peers: Sequence[Peer], figures: Figures, idle: _Idle | None = None) -> _Idle:
     """Keep the memory now beside that of `idle` servers; return it."""
     now = {peer.name: (peer.memory(), peer.database_memory()) for peer in peers}
     for peer in peers:
         (before, stored), (after, filled) = (idle or now)[peer.name], now[peer.name]
-        found.memory[peer.name] = before, after
+        figures.memory[peer.name] = before, after
         if peer.databases():
-            found.databases[peer.name] = stored, filled
+            figures.databases[peer.name] = stored, filled
     return now
 
 
@@ -216,24 +216,24 @@ async def _take_turns(
     workload: str,
     rounds: int,
     seconds: float,
-    found: Figures,
+    figures: Figures,
     prepared: Callable[[Peer, Sequence[str]], Awaitable[Mapping[str, Sequence[Worker]]]],
     on_postgresql: Sequence[str],
 ) -> None:
     """Prepare a workload and warm up everywhere; then visit all, in each round."""
-    rates = found.rates.setdefault(workload, {})
+    rates = figures.rates.setdefault(workload, {})
     plans: dict[str, Sequence[Worker]] = {}
     for peer in peers:
         if peer.name == ON_POSTGRESQL and workload not in on_postgresql:
             continue
-        with _left_out(peer.name, workload, found):
+        with _left_out(peer.name, workload, figures):
             if workers := (await prepared(peer, (workload,))).get(workload):
                 await _warm(peer, workload, workers, seconds / 2)
                 plans[peer.name] = workers
     for peer in [*peers] * rounds:
         if (workers := plans.pop(peer.name, ())) == ():
             continue
-        with _left_out(peer.name, workload, found):
+        with _left_out(peer.name, workload, figures):
             if workload in ONCE and peer.paths.introspection:
                 workers = (await prepared(peer, (workload,)))[workload]
             rate = await _rate(peer, workload, workers, seconds)
@@ -242,15 +242,15 @@ async def _take_turns(
 
 
 @contextmanager
-def _left_out(name: str, what: str, found: Figures) -> Generator[None]:
+def _left_out(name: str, what: str, figures: Figures) -> Generator[None]:
     """Leave a server out of `what` it fails at, and say why."""
     try:
         yield
     except (AssertionError, OSError, ValueError, LookupError, SubprocessError) as error:
-        said = str(error) if isinstance(error, AssertionError) else type(error).__name__
-        whole = said if isinstance(error, WorkloadError) else f"{name}, {what}: {said}"
-        found.missing.append(f"Left out: {whole}")
-        found.failed = found.failed or name in (ON_SQLITE, ON_POSTGRESQL)
+        reason = str(error) if isinstance(error, AssertionError) else type(error).__name__
+        whole = reason if isinstance(error, WorkloadError) else f"{name}, {what}: {reason}"
+        figures.missing.append(f"Left out: {whole}")
+        figures.failed = figures.failed or name in (ON_SQLITE, ON_POSTGRESQL)
 
 
 async def _heat(peer: Peer, planned: Mapping[str, Sequence[Worker]], seconds: float) -> None:
@@ -300,13 +300,13 @@ async def _paced(workers: Sequence[Worker], seconds: float) -> list[float]:
         await worker.step()
         times.append((time.perf_counter() - due) * 1_000)
 
-    asked: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
     for number in range(int(seconds * RATE)):
         due = began + number / RATE
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         if number >= len(workers):
             # One connection carries one request; the one that is due may still be at work.
-            await asked[number - len(workers)]
-        asked.append(asyncio.create_task(ask(workers[number % len(workers)], due)))
-    await asyncio.gather(*asked)
+            await tasks[number - len(workers)]
+        tasks.append(asyncio.create_task(ask(workers[number % len(workers)], due)))
+    await asyncio.gather(*tasks)
     return sorted(times)

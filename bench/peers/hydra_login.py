@@ -59,8 +59,8 @@ async def _accepted(line: Line, admin: Place, path: str, query: Mapping[str, lis
         name, accept = "consent", {}
     challenge = urlencode({f"{name}_challenge": query[f"{name}_challenge"][0]})
     if name == "consent":
-        asked = await line.ask(admin.request("GET", f"{_REQUESTS}/consent?{challenge}"))
-        accept = {"grant_scope": json.loads(asked.check().body)["requested_scope"]}
+        reply = await line.ask(admin.request("GET", f"{_REQUESTS}/consent?{challenge}"))
+        accept = {"grant_scope": json.loads(reply.check().body)["requested_scope"]}
     body = json.dumps({**_REMEMBERED, **accept})
     put = admin.request(
         "PUT",

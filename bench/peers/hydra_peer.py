@@ -73,7 +73,7 @@ def hydra(directory: Path) -> Generator[Peer]:
         urls, parent, engine = stack.enter_context(postgres(at))
         up: list[_Served] = []
         for url, algorithm in zip(urls, (Algorithm.ES256, Algorithm.RS256), strict=True):
-            user, name = (str(conninfo_to_dict(url)[each]) for each in ("user", "dbname"))
+            user, name = (str(conninfo_to_dict(url)[key]) for key in ("user", "dbname"))
             folder = directory / algorithm
             folder.mkdir()
             dsn = f"postgres://{user}@127.0.0.1:{at}/{name}?sslmode=disable"
@@ -125,8 +125,8 @@ def _served(folder: Path, dsn: str, algorithm: Algorithm) -> Generator[_Served]:
 
 
 @contextmanager
-def _running(folder: Path, config: Path, place: Place, path: str) -> Generator[tuple[int, float]]:
-    """The process, and the seconds until it answered `path` at `place`."""
+def _running(folder: Path, config: Path, address: Place, path: str) -> Generator[tuple[int, float]]:
+    """The process, and the seconds until it answered `path` at `address`."""
     began = time.monotonic()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
@@ -135,7 +135,7 @@ def _running(folder: Path, config: Path, place: Place, path: str) -> Generator[t
             stderr=log,
         )
     try:
-        yield process.pid, first_answer(place, path, began)
+        yield process.pid, first_answer(address, path, began)
     finally:
         process.terminate()
         process.wait(60)
@@ -146,8 +146,8 @@ def _config(dsn: str, public: Place, admin: Place, login: str) -> Mapping[str, o
         "dsn": dsn,
         "log": {"level": "error"},
         "serve": {
-            name: {"host": place.host, "port": place.port, "tls": {"enabled": False}}
-            for name, place in (("public", public), ("admin", admin))
+            name: {"host": address.host, "port": address.port, "tls": {"enabled": False}}
+            for name, address in (("public", public), ("admin", admin))
         },
         "urls": {
             # Its production mode requires this scheme of an issuer.
@@ -195,23 +195,25 @@ def _tell(admin: Place, method: str, path: str, body: Mapping[str, object]) -> N
         asking.close()
 
 
-def _sign_in(place: Place) -> Mapping[str, str]:
+def _sign_in(address: Place) -> Mapping[str, str]:
     """The cookie of Ada's session; her login and her consent are remembered."""
     query = {"response_type": "code", "client_id": "phone", "redirect_uri": CALLBACK}
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
     scope = {"scope": f"{SCOPE} {_OFFLINE}", "state": "of-the-bench"}
-    browser = Browser(place)
-    asked = urlencode(query | scope | pkce, quote_via=quote)
-    reply = asyncio.run(browser.open(f"{_PATHS.authorize}?{asked}")).reply
+    browser = Browser(address)
+    query_string = urlencode(query | scope | pkce, quote_via=quote)
+    reply = asyncio.run(browser.open(f"{_PATHS.authorize}?{query_string}")).reply
     assert "code=" in location(reply), location(reply)
     name = "ory_hydra_session"
     return {name: browser.cookies[name]}
 
 
-def _url(place: Place) -> str:
-    return f"http://{place.host}:{place.port}"
+def _url(address: Place) -> str:
+    return f"http://{address.host}:{address.port}"
 
 
 def _version() -> str:
-    said = subprocess.run([_PROGRAM, "version"], check=True, capture_output=True, text=True).stdout
-    return said.partition("Version:")[2].split()[0].removeprefix("v")
+    output = subprocess.run(
+        [_PROGRAM, "version"], check=True, capture_output=True, text=True
+    ).stdout
+    return output.partition("Version:")[2].split()[0].removeprefix("v")

@@ -37,9 +37,9 @@ def node() -> Path:
 
 def node_version(package: str) -> str:
     """The version of an npm package, and of the Node that runs it."""
-    said = json.loads((FOLDER / "node/node_modules" / package / "package.json").read_text())
+    manifest = json.loads((FOLDER / "node/node_modules" / package / "package.json").read_text())
     runs = subprocess.run([node(), "--version"], check=True, capture_output=True, text=True)
-    return f"{package} {said['version']}, Node {runs.stdout.strip()[1:]}"
+    return f"{package} {manifest['version']}, Node {runs.stdout.strip()[1:]}"
 
 
 def maven_archive(group: str, artifact: str, version: str) -> Path:
@@ -61,19 +61,19 @@ def maven_archive(group: str, artifact: str, version: str) -> Path:
             packed.extractall(folder)
         archive.unlink()
         (folder / "ready").touch()
-    return next(each for each in folder.iterdir() if each.is_dir())
+    return next(subfolder for subfolder in folder.iterdir() if subfolder.is_dir())
 
 
 def python_packages(name: str, *requirements: str) -> Path:
     """A virtual environment of its own with these packages, made once."""
     folder = FOLDER / name
-    ready, wanted = folder / "ready", "\n".join(requirements)
-    if not ready.exists() or ready.read_text() != wanted:
+    ready, requirement_list = folder / "ready", "\n".join(requirements)
+    if not ready.exists() or ready.read_text() != requirement_list:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *requirements]
         subprocess.run(pip, check=True)
-        ready.write_text(wanted)
+        ready.write_text(requirement_list)
     return folder
 
 

@@ -70,22 +70,22 @@ def fetch() -> str:
 def keycloak(directory: Path) -> Generator[Peer]:
     """It, in one process, with a realm that signs by ES256, whose user is signed in."""
     home = maven_archive("org.keycloak", "keycloak-quarkus-dist", VERSION)
-    place, at = Place("127.0.0.1", free_port()), free_port()
-    url = f"http://{place.host}:{place.port}"
+    address, at = Place("127.0.0.1", free_port()), free_port()
+    url = f"http://{address.host}:{address.port}"
     with postgres(at) as (urls, parent, engine):
         kept = conninfo_to_dict(urls[0])
         realm = directory / "realm.json"
         realm.write_text(json.dumps(_realm()))
-        told = {
+        variables = {
             "KC_DB_URL": f"jdbc:postgresql://127.0.0.1:{at}/{kept['dbname']}",
             "KC_DB_USERNAME": str(kept["user"]),
             "KC_HTTP_ENABLED": "true",
-            "KC_HTTP_HOST": place.host,
-            "KC_HTTP_PORT": str(place.port),
+            "KC_HTTP_HOST": address.host,
+            "KC_HTTP_PORT": str(address.port),
             "KC_HOSTNAME": url,
             "KC_CACHE": "local",
         }
-        environment = os.environ | told
+        environment = os.environ | variables
         # Schema and clients first, as with all others; `start` alone is its time to start.
         prepare = ["sh", "bin/kc.sh", "import", "--optimized", "--file", str(realm)]
         subprocess.run(
@@ -101,10 +101,10 @@ def keycloak(directory: Path) -> Generator[Peer]:
                 stderr=log,
             )
         try:
-            started = first_answer(place, _PATHS.discovery, began, _PATIENCE)
+            started = first_answer(address, _PATHS.discovery, began, _PATIENCE)
             peer = Peer(
                 NAME,
-                place,
+                address,
                 _PATHS,
                 lambda: [*family(process.pid), *family(parent)],
                 f"Keycloak {VERSION}, {_java()}, {engine}",
@@ -127,16 +127,16 @@ def _sign_in(url: str) -> Mapping[str, str]:
     query = {"response_type": "code", "client_id": "phone", "redirect_uri": CALLBACK}
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
     person = UserAgent(url)
-    asked = urlencode(query | {"scope": SCOPE} | pkce, quote_via=quote)
-    page = person.open(f"{url}{_PATHS.authorize}?{asked}")
+    query_string = urlencode(query | {"scope": SCOPE} | pkce, quote_via=quote)
+    page = person.open(f"{url}{_PATHS.authorize}?{query_string}")
     page = person.submit(page, "kc-login", {"username": "ada", "password": PASSWORD})
     assert page.redirect_parameters["code"], page.text
     return dict(person.cookies)
 
 
 def _java() -> str:
-    said = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
-    return f"Java {said.split(chr(34))[1]}"
+    output = subprocess.run(["java", "-version"], check=True, capture_output=True, text=True).stderr
+    return f"Java {output.split(chr(34))[1]}"
 
 
 def _realm() -> Mapping[str, object]:

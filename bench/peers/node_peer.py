@@ -54,8 +54,8 @@ def redis_is_there() -> bool:
 
 def _redis() -> str:
     says = ["redis-server", "--version"]
-    said = subprocess.run(says, check=True, capture_output=True, text=True).stdout
-    return f"Redis {said.partition('v=')[2].split()[0]}"
+    output = subprocess.run(says, check=True, capture_output=True, text=True).stdout
+    return f"Redis {output.partition('v=')[2].split()[0]}"
 
 
 @contextmanager
@@ -89,9 +89,9 @@ def oidc_provider(directory: Path, *, redis: str = "") -> Generator[Peer]:
         query = "redirect_uri=https%3A%2F%2Fapp.example%2Fcb&response_type=code"
         for app, scope in product((PUBLIC, "phone-rs256"), ("openid", "openid notes:read")):
             challenge = "code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-            asked = f"{query}&client_id={app}&scope={scope.replace(' ', '%20')}&{challenge}"
-            asked += f"&code_challenge_method=S256&resource={_API}"
-            with browser.open(f"{url}/auth?{asked}") as answer:
+            query_string = f"{query}&client_id={app}&scope={scope.replace(' ', '%20')}&{challenge}"
+            query_string += f"&code_challenge_method=S256&resource={_API}"
+            with browser.open(f"{url}/auth?{query_string}") as answer:
                 assert "code=" in answer.headers["location"]
         peer = Peer(
             f"oidc-provider, {f'Redis {redis}' if redis else 'memory'}",

@@ -50,31 +50,31 @@ def valetkey(
         if on_postgresql:
             urls, parent, engine = stack.enter_context(postgres())
             parents.append(parent)
-        asked = {"resource": resource} if resource else {}
+        parameters = {"resource": resource} if resource else {}
         servers = stack.enter_context(
             start(directory, workers=workers, databases=urls, register=register)
         )
         parents.append(servers.parent)
-        place = Place.of(servers.auth)
+        address = Place.of(servers.auth)
         ada = UserAgent(servers.auth)
-        _allow(ada, servers.auth, "ada", scope, asked)
+        _allow(ada, servers.auth, "ada", scope, parameters)
         peer = Peer(
             ON_POSTGRESQL if on_postgresql else ON_SQLITE,
-            place,
+            address,
             _PATHS,
             lambda: [pid for parent in parents for pid in family(parent)],
             f"valetkey {version('valetkey')}, {engine}, uvicorn {version('uvicorn')}, "
             f"cryptography {version('cryptography')}",
-            {"jwt": {"client_id": "service"} | asked, "reference": {"client_id": "reference"}},
+            {"jwt": {"client_id": "service"} | parameters, "reference": {"client_id": "reference"}},
             dict(ada.cookies),
-            asked=asked,
+            asked=parameters,
             scope=scope,
             api=Place.of(servers.api),
             started=servers.answered,
             databases=lambda: [pid for parent in parents[:-1] for pid in family(parent)],
         )
         if not register:
-            _allow(ada, servers.auth, "ada", scope, asked, "phone-rs256")
+            _allow(ada, servers.auth, "ada", scope, parameters, "phone-rs256")
             by_rs256 = replace(peer, public="phone-rs256", signs="RS256")
             peer = replace(peer, by_rs256=by_rs256, ordinary=_ordinary(servers.auth))
         yield peer
@@ -94,11 +94,11 @@ def _allow(
     url: str,
     username: str,
     scope: str,
-    asked: Mapping[str, str],
+    parameters: Mapping[str, str],
     app: str = PUBLIC,
 ) -> None:
     """Sign in unless `person` is, and allow the app everything that it will ask."""
-    query = urlencode({"client_id": app, "scope": scope, **asked}, quote_via=quote)
+    query = urlencode({"client_id": app, "scope": scope, **parameters}, quote_via=quote)
     page = person.open(
         f"{url}/oauth/authorize?response_type=code&redirect_uri={CALLBACK}&{query}"
         f"&code_challenge={CHALLENGE}&code_challenge_method=S256"

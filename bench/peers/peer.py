@@ -115,10 +115,10 @@ class Peer:
         """How this server spells `json`."""
         return json.replace(b":", b": ") if self.spaced else json
 
-    def line(self, place: Place | None = None) -> Line:
+    def line(self, address: Place | None = None) -> Line:
         """A connection to it, or to another of its places."""
-        place = place or self.place
-        return Line(place.host, place.port)
+        address = address or self.place
+        return Line(address.host, address.port)
 
 
 def worked(pid: int) -> float:
@@ -129,9 +129,9 @@ def worked(pid: int) -> float:
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
     alive = 0.0
-    for each in threads:
+    for thread in threads:
         with suppress(FileNotFoundError, ProcessLookupError):
-            alive += int((each / "schedstat").read_text().split()[0]) / 1e9
+            alive += int((thread / "schedstat").read_text().split()[0]) / 1e9
     # Threads that ended are only in the sum of all, which is counted in ticks.
     own, children = (
         (int(stat[first]) + int(stat[first + 1])) / os.sysconf("SC_CLK_TCK") for first in (11, 13)
@@ -139,10 +139,10 @@ def worked(pid: int) -> float:
     return max(alive, own) + children
 
 
-def first_answer(place: Place, path: str, began: float, patience: float = _PATIENCE) -> float:
-    """Seconds from `began`, by the monotonic clock, until the server at `place` answers `path`."""
+def first_answer(address: Place, path: str, began: float, patience: float = _PATIENCE) -> float:
+    """Seconds from `began`, by the monotonic clock, until `address` answers `path`."""
     while True:
-        asking = HTTPConnection(place.host, place.port, timeout=_PATIENCE)
+        asking = HTTPConnection(address.host, address.port, timeout=_PATIENCE)
         try:
             asking.request("GET", path)
             assert asking.getresponse().status == 200

@@ -39,8 +39,8 @@ def postgres(port: int = 0) -> Generator[tuple[list[str], int, str]]:
             at = f"&port={port}" if port else ""
             urls = [cluster.url(folder, name) + at for name in ("first", "second")]
             with psycopg.connect(cluster.url(folder, "postgres") + at, autocommit=True) as raw:
-                for each in ("first", "second"):
-                    raw.execute(f"CREATE DATABASE {each} TEMPLATE template0".encode())
+                for database in ("first", "second"):
+                    raw.execute(f"CREATE DATABASE {database} TEMPLATE template0".encode())
                 row = raw.execute("SHOW server_version").fetchone()
             assert row is not None
             parent = int((folder / "data/postmaster.pid").read_text().split()[0])

@@ -52,21 +52,21 @@ def django_oauth_toolkit(directory: Path, *, on_postgresql: bool = False) -> Gen
     folder = python_packages("toolkit", "django-oauth-toolkit", *_GUNICORN)
     key = ["openssl", "genrsa", "2048"]
     pem = subprocess.run(key, check=True, capture_output=True, text=True).stdout
-    told = {"PEER_FOLDER": str(directory), "PEER_RSA_KEY": pem}
+    variables = {"PEER_FOLDER": str(directory), "PEER_RSA_KEY": pem}
     with (
         _database(on_postgresql) as kept,
-        _served(folder, "toolkit_app", free_port(), {**told, **kept.told}, _TOOLKIT) as served,
+        _served(folder, "toolkit_app", free_port(), {**variables, **kept.told}, _TOOLKIT) as served,
     ):
-        process, place, started = served
+        process, address, started = served
         versions = python_version(folder, "django-oauth-toolkit", "django", "gunicorn")
         yield Peer(
             f"django-oauth-toolkit, {kept.name}",
-            place,
+            address,
             _TOOLKIT,
             lambda: [*family(process.pid), *kept.pids()],
             ", ".join([versions, *kept.version]),
             {"reference": {"client_id": "reference", "scope": "introspection"}},
-            _sign_in(place),
+            _sign_in(address),
             spaced=True,
             started=started,
             tokens=FEW_TOKENS,
@@ -81,7 +81,7 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
     packages = ("authlib", "flask", "flask-sqlalchemy", "gunicorn")
     folder = python_packages("authlib", *packages[:3], *_GUNICORN, "cryptography")
     port = free_port()
-    told = {
+    variables = {
         "PEER_FOLDER": str(directory),
         "PEER_ISSUER": f"http://127.0.0.1:{port}",
         "PEER_EC_KEY": SigningKey.generate().private_jwk(),
@@ -91,18 +91,18 @@ def authlib(directory: Path, *, on_postgresql: bool = False) -> Generator[Peer]:
     }
     with (
         _database(on_postgresql) as kept,
-        _served(folder, "authlib_app", port, {**told, **kept.told}, _AUTHLIB) as served,
+        _served(folder, "authlib_app", port, {**variables, **kept.told}, _AUTHLIB) as served,
     ):
-        process, place, started = served
+        process, address, started = served
         versions = python_version(folder, *packages[:3], "sqlalchemy", "gunicorn")
         peer = Peer(
             f"Authlib, {kept.name}",
-            place,
+            address,
             _AUTHLIB,
             lambda: [*family(process.pid), *kept.pids()],
             ", ".join([versions, *kept.version]),
             {"jwt": {"client_id": "service"}, "reference": {"client_id": "reference"}},
-            _sign_in(place),
+            _sign_in(address),
             posts_secret=True,
             spaced=True,
             started=started,
@@ -128,17 +128,17 @@ def _database(on_postgresql: bool) -> Generator[_Kept]:
         yield _Kept("SQLite FULL")
         return
     with postgres() as (urls, parent, version):
-        said = conninfo_to_dict(urls[0])
+        parameters = conninfo_to_dict(urls[0])
         names = {"USER": "user", "HOST": "host", "NAME": "dbname"}
-        told = {f"PEER_DATABASE_{name}": str(said[word]) for name, word in names.items()}
-        yield _Kept("PostgreSQL", told, lambda: family(parent), (version,))
+        variables = {f"PEER_DATABASE_{name}": str(parameters[word]) for name, word in names.items()}
+        yield _Kept("PostgreSQL", variables, lambda: family(parent), (version,))
 
 
 @contextmanager
 def _served(
-    folder: Path, app: str, port: int, told: Mapping[str, str], paths: Paths
+    folder: Path, app: str, port: int, variables: Mapping[str, str], paths: Paths
 ) -> Generator[tuple[subprocess.Popen[bytes], Place, float]]:
-    environment = os.environ | told | {"PYTHONPATH": str(_PROGRAMS)}
+    environment = os.environ | variables | {"PYTHONPATH": str(_PROGRAMS)}
     python = str(folder / "bin/python")
     subprocess.run([python, str(_PROGRAMS / f"{app}.py"), "prepare"], check=True, env=environment)
     began = time.monotonic()
@@ -146,16 +146,16 @@ def _served(
     quiet = ["--keep-alive", "60", "--graceful-timeout", "1", "--log-level", "error"]
     process = subprocess.Popen([python, *serve, *quiet, f"{app}:application"], env=environment)
     try:
-        place = Place("127.0.0.1", port)
-        yield process, place, first_answer(place, paths.discovery, began)
+        address = Place("127.0.0.1", port)
+        yield process, address, first_answer(address, paths.discovery, began)
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _sign_in(place: Place) -> Mapping[str, str]:
+def _sign_in(address: Place) -> Mapping[str, str]:
     jar = CookieJar()
     browser = build_opener(HTTPCookieProcessor(jar))
-    with browser.open(f"http://{place.host}:{place.port}/sign-in") as answer:
+    with browser.open(f"http://{address.host}:{address.port}/sign-in") as answer:
         assert answer.status == 200
     return {cookie.name: cookie.value or "" for cookie in jar}

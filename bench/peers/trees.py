@@ -65,23 +65,23 @@ def main() -> None:
         names = "".join(f"{tree.name[:9]:>10}{'':8}" for tree in trees)
         print(f"{'operations per CPU-second':36}{names}")
         for workload in WORKLOADS:
-            if not any(each in workload for each in chosen.only.split(",")):
+            if not any(part in workload for part in chosen.only.split(",")):
                 continue
             # A server with a register of its own has no client that signs by RS256.
             if not all(workload in planned for planned in plans):
                 continue
             rates: list[list[float]] = [[] for _ in peers]
             for turn in range(chosen.rounds + 1):
-                for peer, planned, found in zip(peers, plans, rates, strict=True):
+                for peer, planned, peer_rates in zip(peers, plans, rates, strict=True):
                     had = peer.worked()
                     done = runner.run(measure(planned[workload], chosen.seconds))
                     if turn:
-                        found.append(done.operations / (peer.worked() - had))
+                        peer_rates.append(done.operations / (peer.worked() - had))
             line = f"{workload:36}"
-            for found in rates:
-                pairs = zip(rates[0], found, strict=True)
+            for peer_rates in rates:
+                pairs = zip(rates[0], peer_rates, strict=True)
                 ratio = statistics.median(new / old for old, new in pairs)
-                line += f"{statistics.median(found):10,.0f}{ratio:8.2f}"
+                line += f"{statistics.median(peer_rates):10,.0f}{ratio:8.2f}"
             print(line, flush=True)
 
 

@@ -108,7 +108,7 @@ class Flow(Worker):
 
 def authorize(peer: Peer, scope: str) -> str:
     """The authorization request of the app on the phone."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": peer.public,
         "redirect_uri": CALLBACK,
@@ -117,7 +117,7 @@ def authorize(peer: Peer, scope: str) -> str:
         "code_challenge": CHALLENGE,
         "code_challenge_method": "S256",
     }
-    query = urlencode(asked | dict(peer.asked), quote_via=quote)
+    query = urlencode(parameters | dict(peer.asked), quote_via=quote)
     return f"{peer.paths.authorize}?{query}"
 
 
@@ -157,8 +157,8 @@ def introspection(peer: Peer, token: str, connection: Line | None = None) -> Rep
     if peer.posts_secret:
         form |= {"client_id": peer.introspects_as, "client_secret": SECRET}
         headers.clear()
-    place = peer.admin or peer.place
-    request = place.request("POST", peer.paths.introspection, urlencode(form), *headers)
+    address = peer.admin or peer.place
+    request = address.request("POST", peer.paths.introspection, urlencode(form), *headers)
     return Repeat(connection or peer.line(peer.admin), request, peer.said(b'"active":true'))
 
 
@@ -232,8 +232,8 @@ class InTurn(Worker):
     async def step(self) -> None:
         """The next token, or a new one."""
         self.done += 1
-        asked = self.done - self.done // 10
-        turn = self.asking[asked % len(self.asking)] if self.done % 10 else self.issuing
+        count = self.done - self.done // 10
+        turn = self.asking[count % len(self.asking)] if self.done % 10 else self.issuing
         await turn.step()
 
 
@@ -259,7 +259,7 @@ async def plan(
     A caller has the same connection in all workloads, that of `at` or a new one: servers limit
     connections of an address.
     """
-    lines, wanted = at or [peer.line() for _ in range(CALLERS)], frozenset(only)
+    lines, workloads = at or [peer.line() for _ in range(CALLERS)], frozenset(only)
 
     def many(make: Callable[[Line], Worker]) -> Sequence[Worker]:
         return [make(line) for line in lines]
@@ -270,36 +270,45 @@ async def plan(
     if "jwt" in peer.machine:
         planned[JWT] = many(lambda line: machine(peer, "jwt", line))
         once = machine(peer, "jwt", lines[0])
-        given = await once.connection.ask(once.request)
-        await _check(peer, json.loads(given.check().body)["access_token"], lines[0])
+        reply = await once.connection.ask(once.request)
+        await _check(peer, json.loads(reply.check().body)["access_token"], lines[0])
     if not peer.paths.introspection:
         # A ceiling: one of its two stands beside every workload, measured in the same minutes.
-        beside = {each: planned[KEYS if each in (KEYS, DISCOVERY) else JWT] for each in WORKLOADS}
-        return {each: beside[each] for each in peer.only or WORKLOADS if each in wanted}
+        beside = {
+            workload: planned[KEYS if workload in (KEYS, DISCOVERY) else JWT]
+            for workload in WORKLOADS
+        }
+        return {
+            workload: beside[workload]
+            for workload in peer.only or WORKLOADS
+            if workload in workloads
+        }
     if "reference" in peer.machine:
         planned[REFERENCE] = many(lambda line: machine(peer, "reference", line))
     planned[BARE_FLOW] = many(lambda line: Flow(peer, line, WITHOUT_ID_TOKEN))
     planned[DISCOVERY] = many(lambda line: document(peer, peer.paths.discovery, b'"issuer"', line))
     for needs, more in ((_OF_USERS, _of_users), (_WITH_TOKENS, _with_tokens)):
-        if wanted.intersection(needs):
+        if workloads.intersection(needs):
             planned |= await more(peer, lines)
-    planned |= await _with_many_tokens(peer, wanted)
-    if peer.api is not None and wanted.intersection(_PAGES):
+    planned |= await _with_many_tokens(peer, workloads)
+    if peer.api is not None and workloads.intersection(_PAGES):
         planned |= {name: many(make) for name, make in (await _pages(peer)).items()}
-    return {name: workers for name, workers in planned.items() if name in wanted}
+    return {name: workers for name, workers in planned.items() if name in workloads}
 
 
-async def _with_many_tokens(peer: Peer, wanted: Collection[str]) -> Mapping[str, Sequence[Worker]]:
+async def _with_many_tokens(
+    peer: Peer, workloads: Collection[str]
+) -> Mapping[str, Sequence[Worker]]:
     """The workloads of many tokens; issuing them takes a while."""
     planned: dict[str, Sequence[Worker]] = {}
     for name, once, start in (
         (IN_TURN, INTROSPECTION_ONCE, InTurn.introspections),
         (USERINFO_IN_TURN, USERINFO_ONCE, InTurn.userinfos),
     ):
-        if name in wanted:
+        if name in workloads:
             planned[name] = await _started(start, peer)
-        if once in wanted:
-            planned[once] = [Once(iter(each.asking)) for each in await _started(start, peer)]
+        if once in workloads:
+            planned[once] = [Once(iter(worker.asking)) for worker in await _started(start, peer)]
     return planned
 
 
@@ -366,10 +375,10 @@ async def _pages(peer: Peer) -> Mapping[str, Callable[[Line], Worker]]:
     Each of Ada's flows is a grant, so her account has thousands of them.
     """
     shown: dict[str, Callable[[Line], Worker]] = {}
-    asked = authorize(peer, peer.scope)
+    authorize_path = authorize(peer, peer.scope)
     for name, path, cookies, expected in (
-        (PAGE, asked, {}, b'type="password"'),
-        (CONSENT, f"{asked}&prompt=consent", peer.cookies, b'id="allow"'),
+        (PAGE, authorize_path, {}, b'type="password"'),
+        (CONSENT, f"{authorize_path}&prompt=consent", peer.cookies, b'id="allow"'),
         (ACCOUNT, "/account", peer.ordinary, b"grace@example.com"),
         (FULL_ACCOUNT, "/account", peer.cookies, b"ada@example.com"),
     ):
@@ -383,11 +392,11 @@ async def _check(peer: Peer, token: str, line: Line, algorithm: str = "") -> Non
     """A JWT of this server is signed by a key that it publishes, by `algorithm` if that is told."""
     published = await line.ask(peer.get(peer.paths.keys))
     header, claims, signature = token.split(".")
-    said = json.loads(from_base64url(header) or b"")
-    assert said["alg"] == (algorithm or said["alg"]), (peer.name, said)
+    members = json.loads(from_base64url(header) or b"")
+    assert members["alg"] == (algorithm or members["alg"]), (peer.name, members)
     keys = KeySet.parse(published.body, ignore_unknown=True)
-    named = (each for each in keys if each.algorithm == said["alg"])
-    key = keys.find(said["kid"]) if "kid" in said else next(named, None)
-    assert key is not None, (peer.name, said)
+    named = (candidate for candidate in keys if candidate.algorithm == members["alg"])
+    key = keys.find(members["kid"]) if "kid" in members else next(named, None)
+    assert key is not None, (peer.name, members)
     proof = from_base64url(signature) or b""
-    assert key.verifies(Algorithm(said["alg"]), proof, f"{header}.{claims}".encode()), peer.name
+    assert key.verifies(Algorithm(members["alg"]), proof, f"{header}.{claims}".encode()), peer.name

@@ -136,7 +136,7 @@ def _page(results: Results) -> Iterator[str]:
         f"Machine: {results.machine}.\nCommand: `{_command(results)}`. {results.note}".strip()
     )
     yield "\n".join(
-        f"- {each}" for each in (*figures.versions, *figures.missing, *figures.falling())
+        f"- {line}" for line in (*figures.versions, *figures.missing, *figures.falling())
     )
     yield "## Targets"
     yield from _targets(figures)
@@ -173,8 +173,8 @@ def _page(results: Results) -> Iterator[str]:
 
 
 def _targets(figures: Figures) -> Iterator[str]:
-    found = targets.targets(figures)
-    yield _markdown(["measured", "target", "result", ""], [each.cells for each in found])
+    target_list = targets.targets(figures)
+    yield _markdown(["measured", "target", "result", ""], [target.cells for target in target_list])
     part, constant = share(figures, JWT), share(figures, KEYS)
     if part is not None and constant is not None:
         yield (
@@ -182,10 +182,10 @@ def _targets(figures: Figures) -> Iterator[str]:
             "credentials, with policy,\nevents, metrics and log, and "
             f"{constant:.0%} for a constant document."
         )
-    missed = sum(not each.met for each in found)
+    missed = sum(not target.met for target in target_list)
     yield (
-        f"{missed} of {len(found)} targets are not met. See [what was tried](what-was-tried.md)\n"
-        "for where the time goes."
+        f"{missed} of {len(target_list)} targets are not met. "
+        "See [what was tried](what-was-tried.md)\nfor where the time goes."
         if missed
         else "All targets are met."
     )
@@ -211,7 +211,7 @@ def _in_short(results: Results) -> str:
 
 def _short_bars(figures: Figures) -> dict[str, list[tuple[str, float]]]:
     """Return the bars for the README: our two databases, and the servers that people compare."""
-    beside = (NODE, PYTHON[0], *(each for each in SERVERS if each in figures.started))
+    beside = (NODE, PYTHON[0], *(name for name in SERVERS if name in figures.started))
     names = (ON_SQLITE, ON_POSTGRESQL, *beside)
     return {
         workload: [(name, figures.median(workload, name) or 0.0) for name in names]

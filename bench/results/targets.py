@@ -88,7 +88,7 @@ def targets(figures: Figures) -> Sequence[Target]:
 
 def table(figures: Figures) -> str:
     """Return the targets as a table for terminals."""
-    rows = [("measured", "target", "result", ""), *(each.cells for each in targets(figures))]
+    rows = [("measured", "target", "result", ""), *(target.cells for target in targets(figures))]
     return "\n".join(f"{a:66}{b:>44}{c:>14}  {d}" for a, b, c, d in rows)
 
 

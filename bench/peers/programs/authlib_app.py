@@ -46,7 +46,7 @@ RSA_KEY = RSAKey.import_key(json.loads(os.environ["PEER_RSA_KEY"]))
 
 ON_POSTGRESQL = "PEER_DATABASE_NAME" in os.environ
 if ON_POSTGRESQL:
-    user, host, name = (os.environ[f"PEER_DATABASE_{each}"] for each in ("USER", "HOST", "NAME"))
+    user, host, name = (os.environ[f"PEER_DATABASE_{part}"] for part in ("USER", "HOST", "NAME"))
     DATABASE = {"SQLALCHEMY_DATABASE_URI": f"postgresql+psycopg://{user}@/{name}?host={host}"}
 else:
     DATABASE = {
@@ -130,8 +130,8 @@ class AuthorizationCodeGrant(grants.AuthorizationCodeGrant):
 
     def query_authorization_code(self, code, client):
         """Find it while it lives."""
-        found = Code.query.filter_by(code=code, client_id=client.client_id).first()
-        return found if found and not found.is_expired() else None
+        stored_code = Code.query.filter_by(code=code, client_id=client.client_id).first()
+        return stored_code if stored_code and not stored_code.is_expired() else None
 
     def delete_authorization_code(self, authorization_code):
         """Spend it."""
@@ -151,8 +151,8 @@ class RefreshTokenGrant(grants.RefreshTokenGrant):
 
     def authenticate_refresh_token(self, refresh_token):
         """Find it unless it was used."""
-        found = Token.query.filter_by(refresh_token=refresh_token).first()
-        return found if found and not found.is_revoked() else None
+        stored_token = Token.query.filter_by(refresh_token=refresh_token).first()
+        return stored_token if stored_token and not stored_token.is_revoked() else None
 
     def authenticate_user(self, credential):
         """Whose it is."""
