@@ -65,7 +65,7 @@ def test_a_work_that_awaits_is_seen() -> None:
     assert asynchronous_works(Source("x.py", code)) == ["x.py:2 work"]
 
 
-def test_a_work_is_told_from_another_of_the_same_name() -> None:
+def test_synchronous_work_named_like_its_async_function_is_accepted() -> None:
     code = (
         "async def f():\n"
         "    async def work(opened):\n"

@@ -39,7 +39,7 @@ def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: st
     asyncio.run(prepare(settings, SYSTEM))
 
 
-def test_a_keyring_of_another_database_is_said_at_the_start(tmp_path: Path) -> None:
+def test_keyring_of_another_database_is_refused_at_startup(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         keyring_path(it.settings).write_text(Keyring.fresh(SYSTEM.random).text())
         runtime = Runtime(lambda: it.clock.now, SYSTEM.random)
@@ -88,7 +88,7 @@ def test_implicit_tokens_live_no_longer_than_the_others() -> None:
     assert parts.policy_of(brief).implicit_token_lifetime == minutes(1)
 
 
-def test_a_fault_says_nothing_about_the_inside(tmp_path: Path) -> None:
+def test_server_error_reveals_no_internal_details(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")

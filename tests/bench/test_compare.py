@@ -30,7 +30,7 @@ def test_row_that_fails_is_left_out_with_its_reason() -> None:
     assert any(line.startswith(f"Left out: {ON_SQLITE}, {JWT}") for line in figures.missing)
 
 
-def test_what_was_measured_before_the_end_is_kept() -> None:
+def test_measurements_before_an_early_stop_are_kept() -> None:
     figures, many = Figures(), (JWT, *repeat(KEYS, 99))
     with ceiling() as up:
         run(_stopped_early(compare([up], 1, 0.05, figures, only=many)))
@@ -54,7 +54,7 @@ class _Asked(Worker):
         self.times += 1
 
 
-def test_each_token_is_asked_about_once() -> None:
+def test_once_workload_uses_each_token_once() -> None:
     asking = [_Asked() for _ in range(5)]
     worker = Once(iter(asking))
     done = asyncio.run(measure([worker], 5.0))
@@ -65,7 +65,7 @@ def test_each_token_is_asked_about_once() -> None:
         asyncio.run(worker.step())
 
 
-def test_pages_show_rows_of_tokens_asked_about_once() -> None:
+def test_table_includes_workloads_that_use_each_token_once() -> None:
     assert set(ONCE) <= set(WORKLOADS)
     results = page.read()
     results.figures.rates[INTROSPECTION_ONCE] = {ON_SQLITE: [10.0], targets.NODE: [20.0]}

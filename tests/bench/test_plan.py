@@ -35,6 +35,6 @@ def test_need_has_two_nodes_a_standby_and_their_price() -> None:
     assert (many.nodes, many.node_cores) == (15, 4)
 
 
-def test_the_page_says_what_the_committed_results_say() -> None:
+def test_plan_pages_match_the_committed_results() -> None:
     stale = [path.name for path, text in plan.written().items() if path.read_text() != text]
     assert not stale, "run `python -m bench.plan --write`"

@@ -35,7 +35,7 @@ def test_a_figure_ten_times_as_large_is_a_decade_further_to_the_right() -> None:
     assert abs(bars[1] - 2 * bars[0]) < 0.5
 
 
-def test_a_rate_that_falls_in_every_round_is_told() -> None:
+def test_rate_that_falls_in_every_round_is_reported() -> None:
     rates = {
         "refresh": {
             "falls": [100.0, 94.0, 89.0],

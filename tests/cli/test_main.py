@@ -28,7 +28,7 @@ def every_command() -> list[tuple[str, click.Command]]:
     return commands
 
 
-def test_without_arguments_it_says_what_it_can_do_in_one_screen(tmp_path: Path) -> None:
+def test_program_without_arguments_lists_every_command_on_one_screen(tmp_path: Path) -> None:
     ran = valetkey(here=tmp_path)
     assert ran.code == 0
     assert len(ran.out.splitlines()) <= 44
@@ -87,7 +87,7 @@ def test_other_commands_create_neither_keyring_nor_database(tmp_path: Path) -> N
         (["serve", "everything"], "everything"),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence_with_exit_code_two(
+def test_invalid_arguments_are_reported_without_traceback_with_exit_code_two(
     tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     ran = valetkey(*arguments, here=tmp_path)
@@ -104,5 +104,5 @@ def test_colour_is_for_terminals_only(tmp_path: Path) -> None:
     assert "\x1b" not in ran.out + ran.err
 
 
-def test_the_version_is_told(tmp_path: Path) -> None:
+def test_version_option_prints_the_version(tmp_path: Path) -> None:
     assert valetkey("--version", here=tmp_path).out.startswith("valetkey 0.")

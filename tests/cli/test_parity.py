@@ -211,7 +211,7 @@ def test_command_exists(command: str) -> None:
     assert command.startswith("none: ") or _exists(command), command
 
 
-def test_command_that_asks_first_says_what_it_is_about() -> None:
+def test_confirmation_of_a_dangerous_command_names_its_object() -> None:
     for operation in OPERATIONS:
         for command in (Command(),) if operation.commands is None else operation.commands:
             dangers = [button for button in operation.buttons if button.danger]

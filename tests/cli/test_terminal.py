@@ -71,7 +71,7 @@ def test_on_no_nothing_is_changed(tmp_path: Path) -> None:
     assert valetkey("user", "list", "--json", here=tmp_path).json == []
 
 
-def test_a_password_is_asked_for_twice_and_never_shown(tmp_path: Path) -> None:
+def test_password_is_prompted_for_twice_and_never_displayed(tmp_path: Path) -> None:
     begin(tmp_path)
     shown = on_a_terminal(
         tmp_path,

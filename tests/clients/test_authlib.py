@@ -198,7 +198,7 @@ def test_client_credentials_flow_succeeds_at_both_paths(world: LocalSite, path: 
         assert session.get(f"{world.api}/client").json()["client_id"] == WEB
 
 
-def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite) -> None:
+def test_expired_token_is_refreshed_automatically(own_world: LocalSite) -> None:
     world = own_world
     with web(world) as session:
         kept = signed_in(session, world)

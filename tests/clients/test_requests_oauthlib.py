@@ -174,7 +174,7 @@ def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_a_scope_that_the_user_took_away_is_told(world: LocalSite) -> None:
+def test_scope_that_the_user_deselected_raises_a_warning(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         url, _ = session.authorization_url(world.authorize)
         arrived = world.arrive(url, "grace", only=["notes:read"])
@@ -226,7 +226,7 @@ def granted(world: LocalSite) -> dict[str, object]:
         return dict(token)
 
 
-def test_an_expired_token_is_refreshed_without_being_asked(own_world: LocalSite) -> None:
+def test_expired_token_is_refreshed_automatically(own_world: LocalSite) -> None:
     world = own_world
     kept = granted(world)
     world.servers.clock.forward(hours(2))
@@ -255,7 +255,7 @@ def test_refresh_with_basic_raises_token_updated(world: LocalSite) -> None:
         held(updated.value.token, READ)
 
 
-def test_a_refresh_token_of_nobody_is_the_librarys_invalid_grant(world: LocalSite) -> None:
+def test_unknown_refresh_token_raises_invalid_grant_error(world: LocalSite) -> None:
     auth = HTTPBasicAuth(WEB, SECRET)
     with OAuth2Session(WEB) as session, pytest.raises(errors.InvalidGrantError):
         session.refresh_token(world.token, refresh_token="vk_rt_nobody", auth=auth)

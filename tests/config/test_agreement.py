@@ -177,7 +177,7 @@ def test_a_resource_server_alone_needs_its_credential(tmp_path: Path) -> None:
     assert not list(missing_files(with_credential, ("resource",)))
 
 
-def test_files_lie_beside_the_database_unless_they_are_named(tmp_path: Path) -> None:
+def test_keyring_and_credential_default_to_the_database_directory(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text("", encoding="utf-8")
     settings = load(file, {})

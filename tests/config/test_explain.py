@@ -17,14 +17,14 @@ def test_every_setting_has_a_reason_and_a_valid_default() -> None:
             assert setting.rule.read(shown) == setting.default, setting.path
 
 
-def test_a_value_is_told_with_its_origin_and_its_default() -> None:
+def test_value_is_explained_with_its_origin_and_default() -> None:
     settings = load(None, {"VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME": "600s"})
     (line,) = explain(settings, "tokens.access_token_lifetime")
     assert (line.value, line.origin, line.default) == ("10m", Origin.ENVIRONMENT, "1h")
     assert "RFC 9068" in line.reason
 
 
-def test_secrets_are_never_told() -> None:
+def test_secrets_are_never_shown() -> None:
     settings = load(
         None,
         {

@@ -120,7 +120,7 @@ def test_every_kind_of_setting_can_be_set_by_the_environment() -> None:
     assert loaded.clients.default_profile is ClientProfile.MODERN
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     messages = problems(
         tmp_path,
         '[authorization]\nworkers = "two"\nlissten = "127.0.0.1:1"\n[tokens]\n'
@@ -194,7 +194,7 @@ def test_a_file_that_is_not_there_is_an_operator_error(tmp_path: Path) -> None:
         load(tmp_path / "none.toml", NOTHING)
 
 
-def test_the_usual_file_is_found_where_it_lies(
+def test_default_file_is_found_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -337,7 +337,7 @@ def test_a_server_that_dies_loses_nothing_it_acknowledged(own_postgres: Path) ->
     asyncio.run(story())
 
 
-def test_a_commit_of_which_nobody_knows_is_not_run_again(postgres_url: str) -> None:
+def test_commit_with_unknown_outcome_is_not_retried(postgres_url: str) -> None:
     """The connection is lost between COMMIT and its answer: the rows are there, and only once."""
     runs: list[str] = []
 

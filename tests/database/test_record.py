@@ -48,7 +48,7 @@ NOTE = Note("n1", Colour.RED, Scope.of("a", "b"), ("x", "y"), frozenset({"t", "s
 BARE = Note("n2", None, Scope(), (), frozenset(), False, Instant(7), 0)
 
 
-def test_star_stands_for_the_columns() -> None:
+def test_star_is_expanded_to_the_columns() -> None:
     columns = (
         "notes.note_id, notes.colour, notes.scope, notes.words, notes.tags, notes.is_open,"
         " notes.read_at, length(notes.words)"

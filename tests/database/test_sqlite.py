@@ -132,7 +132,7 @@ def test_works_of_one_moment_share_a_commit_though_the_writer_is_idle(tmp_path: 
     asyncio.run(story())
 
 
-def test_a_log_begins_anew_though_somebody_writes_all_the_time(tmp_path: Path) -> None:
+def test_wal_is_reset_under_continuous_writes(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     create_file(path)
     raw = open_writer(path, patience=1.0)
@@ -183,7 +183,7 @@ def test_a_work_that_raises_after_it_wrote_is_undone_alone(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_what_was_asked_for_before_the_end_is_still_written(tmp_path: Path) -> None:
+def test_write_pending_at_close_is_completed(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))

@@ -71,14 +71,14 @@ class Guarded:
         assert wrong.status_code == 401
         assert 'error="invalid_token"' in wrong.headers["www-authenticate"]
 
-    def test_another_scope_is_403_and_says_which_would_do(self, site: Site) -> None:
+    def test_another_scope_gets_403_with_the_required_scope(self, site: Site) -> None:
         answer = site.get("/app", site.token("notes:write"))
         assert answer.status_code == 403
         challenge = answer.headers["www-authenticate"]
         assert 'error="insufficient_scope"' in challenge
         assert 'scope="notes:read"' in challenge
 
-    def test_the_caller_does_not_say_what_is_needed(self, site: Site) -> None:
+    def test_caller_cannot_choose_the_required_scope(self, site: Site) -> None:
         token = site.token("notes:write")
         for query in ("?scope=notes:write", "?valetkey_scope=notes:write", "%3Fscope=notes:write"):
             assert site.get("/app" + query, token).status_code == 403, query

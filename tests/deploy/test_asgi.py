@@ -175,7 +175,7 @@ def test_codes_of_requests_given_up_during_a_stall_stay_unspent_under_uvicorn(
     assert [redeem(authorization_code) for authorization_code in codes] == [200] * len(codes)
 
 
-def test_wrong_configuration_is_said_once_and_stops_uvicorn(tmp_path: Path) -> None:
+def test_invalid_configuration_stops_uvicorn_without_a_traceback(tmp_path: Path) -> None:
     config = tmp_path / "valetkey.toml"
     config.write_text('[authorization]\nurl = "nonsense"\n')
     done = subprocess.run(

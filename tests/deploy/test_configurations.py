@@ -14,7 +14,7 @@ PROXIES = ("nginx/ask-valetkey.conf", "traefik/valetkey.yml", "caddy/Caddyfile",
 
 
 @pytest.mark.parametrize("file", [*PROXIES, "README.md"])
-def test_every_header_that_says_who_is_calling_is_named(file: str) -> None:
+def test_every_identity_header_is_named(file: str) -> None:
     text = (DEPLOY / file).read_text().lower()
     assert not [name for name in HEADERS if name not in text]
 
@@ -31,7 +31,7 @@ def test_the_token_ends_at_the_proxy(file: str) -> None:
     assert any(how in text for how in removed)
 
 
-def test_every_proxy_asks_where_we_answer_and_says_what_is_needed() -> None:
+def test_every_proxy_calls_forward_auth_with_the_required_scope() -> None:
     for file in ("nginx/protected-site.conf", "traefik/valetkey.yml", "caddy/Caddyfile"):
         assert f"{PATH}?scope=" in (DEPLOY / file).read_text()
     envoy = (DEPLOY / "envoy/envoy.yaml").read_text()

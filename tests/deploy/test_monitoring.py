@@ -40,7 +40,7 @@ def _expressions() -> list[str]:
     return [*shown, *alerts]
 
 
-def test_every_metric_and_label_that_is_asked_for_exists() -> None:
+def test_every_queried_metric_and_label_exists() -> None:
     series = _series()
     for expression in _expressions():
         names = set(re.findall(rf"\b{PREFIX}\w+", expression))

@@ -63,7 +63,7 @@ def test_every_python_block_is_python() -> None:
             ast.parse(block.code, block.page)
 
 
-def test_every_file_of_toml_says_which_file_it_is() -> None:
+def test_every_toml_block_names_its_file() -> None:
     names = {"valetkey.toml", "apply.toml", "certify.toml"}
     assert not [b.page for b in EVERY_BLOCK if b.language == "toml" and b.title not in names]
 

@@ -20,7 +20,7 @@ def block_with(text: str) -> Block:
     return next(block for block in blocks(PAGE) if text in block.code)
 
 
-def test_the_first_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_first_tutorial_works_as_written(tmp_path: Path) -> None:
     ours, theirs = (free_port(), free_port())
     terminal = Terminal(tmp_path, {"8400": str(ours), "8401": str(theirs)})
     for block in blocks(PAGE):

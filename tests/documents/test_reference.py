@@ -57,7 +57,7 @@ def test_every_setting_has_its_reason() -> None:
     assert not [path for path in catalogue() if not reasons().get(path)]
 
 
-def test_every_block_says_what_language_it_is_in() -> None:
+def test_every_code_block_has_a_known_language() -> None:
     languages = {
         "",
         "sh",

@@ -22,7 +22,7 @@ def test_every_public_name_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("block", tuple(blocks(PAGE)), ids=lambda block: block.title)
-def test_what_the_page_shows_runs(block: Block) -> None:
+def test_every_code_block_on_the_page_runs(block: Block) -> None:
     assert block.language == "python"
     names: dict[str, Any] = {}
     exec(compile(block.code, PAGE, "exec"), names)
@@ -30,7 +30,7 @@ def test_what_the_page_shows_runs(block: Block) -> None:
 
 
 @pytest.mark.parametrize("shown", [sdk.Gate, sdk.Protection, sdk.Caller, sdk.Issuer, trusted])
-def test_first_things_of_the_sdk_have_an_example(shown: type | Callable[..., object]) -> None:
+def test_main_names_of_the_sdk_have_an_example(shown: type | Callable[..., object]) -> None:
     assert ">>>" in (shown.__doc__ or "")
 
 

@@ -109,7 +109,7 @@ def test_named_events_and_settings_exist() -> None:
     assert sorted(names - existing_names) == []
 
 
-def test_named_alerts_exist_and_lead_to_their_pages() -> None:
+def test_named_alerts_exist_and_link_to_their_pages() -> None:
     rules = RULES.read_text()
     named = re.findall(
         r"\[(Valetkey\w+)\]\((../how-to/operate/alerts/[a-z-]+\.md)\)", PAGE.read_text()

@@ -64,7 +64,7 @@ def test_no_banned_wording() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_people_meet_each_thing_under_one_term() -> None:
+def test_each_concept_has_one_term_in_texts_and_pages() -> None:
     """The glossary's table says which; other words for it stand in no text and on no page."""
     word = _others()
     faults = [*_in_catalogue(word)]

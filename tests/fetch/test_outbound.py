@@ -85,7 +85,7 @@ def test_an_address_that_does_not_answer_leaves_it_to_the_next() -> None:
     _run(story)
 
 
-def test_tls_is_spoken_to_the_name_wherever_it_leads(tmp_path: Path) -> None:
+def test_tls_server_name_is_the_host_of_the_url(tmp_path: Path) -> None:
     shown = certificate(tmp_path, "app.example")
     names: list[str | None] = []
     shown.context.sni_callback = lambda _socket, name, _context: names.append(name)
@@ -113,7 +113,7 @@ def test_tls_is_spoken_to_the_name_wherever_it_leads(tmp_path: Path) -> None:
         (answer(kind=""), "fetch.type"),
     ],
 )
-def test_what_is_no_small_whole_answer_of_its_kind_is_none(said: bytes, check: str) -> None:
+def test_incomplete_large_or_unexpected_answer_is_refused(said: bytes, check: str) -> None:
     async def story() -> None:
         async with listening(said) as canary:
             fetch, _ = door()
@@ -142,7 +142,7 @@ def test_what_is_no_small_whole_answer_of_its_kind_is_none(said: bytes, check: s
         "HTTPS://APP.EXAMPLE/",
     ],
 )
-def test_an_address_that_could_be_read_in_two_ways_is_not_asked(url: str) -> None:
+def test_invalid_or_ambiguous_url_is_refused_before_lookup(url: str) -> None:
     async def story() -> None:
         fetch, resolver = door()
         assert await _refused(fetch.get(url)) == "fetch.url"
@@ -161,7 +161,7 @@ def test_a_name_without_an_address_gives_no_answer() -> None:
     _run(story)
 
 
-def test_the_systems_resolver_is_asked_where_there_is_no_other() -> None:
+def test_system_resolver_is_used_if_no_other_is_given() -> None:
     async def story() -> None:
         async with listening(answer()) as canary:
             fetch = OutboundHttp(door()[0]._allow, Clock())
@@ -189,7 +189,7 @@ def test_many_who_ask_at_once_are_one_request() -> None:
     _run(story)
 
 
-def test_what_failed_is_not_asked_again_for_a_moment() -> None:
+def test_failed_fetch_is_not_repeated_while_its_failure_is_remembered() -> None:
     async def story() -> None:
         clock = Clock()
         async with listening(answer(status="500 No")) as canary:

@@ -26,7 +26,7 @@ class Hanging:
         return ["192.0.2.7"]
 
 
-def test_the_system_is_asked_beside_all_other_work() -> None:
+def test_system_lookup_does_not_wait_for_the_default_thread_pool() -> None:
     free = Event()
 
     async def story() -> None:
@@ -67,7 +67,7 @@ def test_a_site_whose_lookups_hang_is_not_looked_up_more_and_more() -> None:
     asyncio.run(story())
 
 
-def test_who_asks_for_the_same_hears_the_same() -> None:
+def test_callers_share_one_lookup_that_survives_cancellation_of_one() -> None:
     async def story() -> None:
         resolve = Hanging()
         lookups = Lookups(resolve)

@@ -22,7 +22,7 @@ _KEY = "A" * 43
 _GOOD = f"fingerprint 1 {_KEY}\nsealing 1 {_KEY}\n"
 
 
-def test_a_keyring_is_what_its_text_says() -> None:
+def test_parsed_keyring_equals_the_written_keyring() -> None:
     first = Keyring.fresh(SYSTEM.random)
     again = Keyring.parse(first.text())
     assert again.text() == first.text()
@@ -100,7 +100,7 @@ def test_a_file_is_replaced_at_once_and_stays_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o602, 0o666, 0o610])
-def test_a_file_that_others_may_read_is_refused_and_says_what_to_run(
+def test_keyring_file_accessible_to_others_is_refused_with_a_chmod_hint(
     tmp_path: Path, mode: int
 ) -> None:
     path = tmp_path / "keyring"
@@ -133,7 +133,7 @@ def _foreign(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_directory, _pipe, _endless, _dangling, _foreign])
-def test_what_is_no_file_of_secrets_is_an_operator_error_and_no_fault(
+def test_unusable_keyring_file_is_an_operator_error(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "keyring"

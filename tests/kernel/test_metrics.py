@@ -45,7 +45,7 @@ def test_values_fall_into_the_bucket_whose_end_they_reach() -> None:
     assert list(histogram.samples()) == [((), [2, 2, 1, 8])]
 
 
-def test_a_request_is_counted_once_and_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_is_counted_by_status_and_timed_by_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     # Servers of other tests in this process may have used up the number of series.
     monkeypatch.setattr(HTTP_SECONDS, "_by_issuer", {})
     for status in (200, 200, 404):

@@ -16,7 +16,7 @@ def test_the_clock_counts_whole_seconds_of_now() -> None:
     assert before <= now <= time.time()
 
 
-def test_the_dice_give_as_many_bytes_as_asked_and_never_the_same() -> None:
+def test_random_bytes_have_the_requested_size_and_never_repeat() -> None:
     assert [len(SYSTEM.random(size)) for size in (0, 1, 32)] == [0, 1, 32]
     assert len({SYSTEM.random(16) for _ in range(100)}) == 100
 
@@ -33,6 +33,6 @@ def test_a_module_is_loaded_when_it_is_first_used() -> None:
     assert done.stdout == "False True True\n"
 
 
-def test_what_such_a_module_does_not_have_is_missing_as_ever() -> None:
+def test_missing_attribute_of_a_lazy_module_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = import_lazily("calendar").nothing

@@ -9,7 +9,7 @@ _OLD = SealingKey(1, b"o" * 32)
 _NEW = SealingKey(2, b"n" * 32)
 
 
-def test_what_was_sealed_opens_in_its_context_only() -> None:
+def test_sealed_text_opens_only_in_its_context() -> None:
     sealer = Sealer((_NEW,))
     sealed = sealer.seal(b"the plain text", "table.column:1", SYSTEM.random)
     assert sealed.startswith("v2.")

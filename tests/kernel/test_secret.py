@@ -24,7 +24,7 @@ from valetkey.kernel.secret import (
 )
 
 
-def test_a_secret_shows_itself_only_when_asked(caplog: pytest.LogCaptureFixture) -> None:
+def test_secret_is_shown_only_by_reveal(caplog: pytest.LogCaptureFixture) -> None:
     secret = Secret("hunter2")
     logging.getLogger("test").warning("got %s and %r", secret, secret)
     shown = f"{secret} {secret!r} {secret!s} {secret:>20} {[secret]} {caplog.text}"
@@ -162,7 +162,7 @@ def test_base64url_has_one_spelling(text: str) -> None:
     assert from_base64url(text) is None
 
 
-def test_a_reference_can_be_read_out_and_says_sixty_bits() -> None:
+def test_reference_encodes_sixty_bits_in_readable_groups() -> None:
     assert fresh_reference(bytes) == "VK-0000-0000-0000"
     assert fresh_reference(lambda count: b"\xff" * count) == "VK-ZZZZ-ZZZZ-ZZZZ"
     assert fresh_reference(SYSTEM.random) != fresh_reference(SYSTEM.random)

@@ -24,13 +24,13 @@ class _Accepted:
 @pytest.mark.parametrize(
     "row", rows("strict_json.toml", "refused", _Refused), ids=lambda row: row.why
 )
-def test_what_two_readers_see_differently_is_not_read(row: _Refused) -> None:
+def test_ambiguous_json_is_refused(row: _Refused) -> None:
     data = bytes.fromhex(row.hex) if row.hex else row.text.encode()
     assert read_object(data) is None
 
 
 @pytest.mark.parametrize("row", rows("strict_json.toml", "accepted", _Accepted))
-def test_what_all_readers_see_alike_is_read(row: _Accepted) -> None:
+def test_unambiguous_json_is_read(row: _Accepted) -> None:
     assert read_object(row.text.encode()) == json.loads(row.text)
 
 

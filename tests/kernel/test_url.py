@@ -87,7 +87,7 @@ def test_an_origin_is_what_a_content_security_policy_can_name(url: str, expected
     assert origin(url) == expected
 
 
-def test_what_is_no_url_has_no_origin() -> None:
+def test_invalid_url_has_no_origin() -> None:
     for text in ("javascript:alert(1)", "/cb", "https://a;b/", "https://a.example,evil.test/"):
         with pytest.raises(Refused) as refused:
             origin(text)

@@ -97,12 +97,12 @@ def test_no_member_is_unknown_to_the_specifications(op: Provider) -> None:
     assert set(op.discovered) <= {*STRINGS, *LISTS, *FLAGS} | MORE
 
 
-def test_the_issuer_is_the_address_that_was_asked(op: Provider) -> None:
+def test_issuer_is_the_url_of_the_server_without_trailing_slash(op: Provider) -> None:
     assert op.discovered["issuer"] == op.servers.auth_url
     assert not str(op.discovered["issuer"]).endswith("/")
 
 
-def test_what_the_profiles_demand_is_among_what_is_offered(op: Provider) -> None:
+def test_metadata_includes_everything_that_the_profiles_require(op: Provider) -> None:
     metadata = {name: set(op.discovered[name]) for name in LISTS}  # type: ignore[call-overload]
     announced = {frozenset(text.split()) for text in metadata["response_types_supported"]}
     assert announced >= {frozenset(text.split()) for text in RESPONSE_TYPES}

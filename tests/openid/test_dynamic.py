@@ -43,7 +43,7 @@ def refused(op: Provider, **metadata: object) -> str:
     return str(response.json()["error"])
 
 
-def test_a_registration_is_told_back_and_can_be_read_again(op: Provider) -> None:
+def test_registration_is_returned_and_can_be_read_with_its_token(op: Provider) -> None:
     rp = op.register(contacts=["a@rp.example"], client_uri="https://rp.example")
     registration = rp.registration
     for name in ("client_id", "client_secret", "registration_access_token"):
@@ -256,7 +256,7 @@ def test_an_unsigned_request_object_needs_to_be_registered(op: Provider) -> None
     assert read_answer(page).error in {"invalid_request_object", "request_not_supported"}
 
 
-def test_what_the_object_says_wins_over_what_stands_outside(op: Provider) -> None:
+def test_parameters_of_the_request_object_override_those_outside(op: Provider) -> None:
     mine = key()
     rp = op.register(
         jwks=public(mine),

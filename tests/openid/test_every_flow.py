@@ -124,7 +124,7 @@ def test_a_code_works_once_and_takes_back_what_it_gave(op: Provider, rp: Relying
         assert rp.refresh(first["refresh_token"]).json()["error"] == "invalid_grant"
 
 
-def test_single_claims_asked_for_are_given(op: Provider, rp: RelyingParty) -> None:
+def test_requested_single_claims_are_returned(op: Provider, rp: RelyingParty) -> None:
     where = "id_token" if rp.response_type == "id_token" else "userinfo"
     wish = json.dumps({where: {"name": {"essential": True}}})
     tokens = rp.tokens(rp.authenticate(op.person(), claims=wish))
@@ -164,7 +164,7 @@ def test_proof_of_possession_of_the_request_is_taken(op: Provider, rp: RelyingPa
     assert rp.redeem(code, code_verifier=verifier[::-1]).json()["error"] == "invalid_grant"
 
 
-def test_a_no_is_told_in_the_same_way_as_a_yes(op: Provider, rp: RelyingParty) -> None:
+def test_denial_is_returned_in_the_same_way_as_an_approval(op: Provider, rp: RelyingParty) -> None:
     person = op.person()
     page = person.sign_in(rp.ask(person), "ada", PASSWORD)
     assert rp.receive(person.deny(page)).error == "access_denied"

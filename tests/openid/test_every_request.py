@@ -22,7 +22,7 @@ def asks_to_sign_in(page: Page) -> bool:
     return any(button.id == "sign-in" for button in page.buttons)
 
 
-def test_a_request_without_response_type_is_told_so(op: Provider, rp: RelyingParty) -> None:
+def test_request_without_response_type_is_refused(op: Provider, rp: RelyingParty) -> None:
     page = rp.ask(op.person(), ("response_type", "response_mode"))
     if page.location:
         assert read_answer(page).error in {"invalid_request", "unsupported_response_type"}
@@ -53,7 +53,7 @@ def test_a_nonce_is_needed_where_the_id_token_comes_by_the_browser(
         ("acr_values", "1 2"),
     ],
 )
-def test_a_parameter_that_asks_for_nothing_we_must_give_does_no_harm(
+def test_request_with_optional_or_unknown_parameter_succeeds(
     op: Provider, rp: RelyingParty, name: str, value: str
 ) -> None:
     tokens = rp.tokens(rp.authenticate(op.person(), **{name: value}))
@@ -67,7 +67,7 @@ def test_a_login_hint_is_written_into_the_form(op: Provider, rp: RelyingParty) -
     assert ("username", "ada@example.com") in page.forms[0].fields
 
 
-def test_prompt_login_asks_again_and_says_when(op: Provider, rp: RelyingParty) -> None:
+def test_prompt_login_requires_sign_in_and_renews_auth_time(op: Provider, rp: RelyingParty) -> None:
     person = op.person()
     before = rp.tokens(rp.authenticate(person))["claims"]
     op.servers.clock.forward(seconds(2))

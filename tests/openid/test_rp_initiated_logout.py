@@ -49,7 +49,7 @@ def ends_here(visit: Visit, page: Page) -> None:
     assert visit.is_out()
 
 
-def test_hint_and_address_lead_out_and_back_with_the_state(visit: Visit) -> None:
+def test_logout_with_hint_ends_the_session_and_redirects_with_the_state(visit: Visit) -> None:
     page = visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=BACK, state="one&two=3")
     assert page.location.startswith(f"{BACK}?")
     assert dict(parse_qsl(urlsplit(page.location).query)) == {"state": "one&two=3"}

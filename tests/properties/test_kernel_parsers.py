@@ -218,7 +218,7 @@ def test_every_fresh_secret_is_well_formed(entropy: bytes, prefix: Prefix) -> No
 
 
 @given(a=_TEXT, b=_TEXT)
-def test_comparison_says_what_python_says(a: str, b: str) -> None:
+def test_constant_time_comparison_agrees_with_equality(a: str, b: str) -> None:
     assert same(a, b) is (a == b)
 
 

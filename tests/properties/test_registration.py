@@ -130,7 +130,7 @@ def test_any_json_is_answered(world: World, value: object) -> None:
 
 @settings(max_examples=300)
 @given(said=_ASKED)
-def test_any_members_are_answered_and_what_is_stored_is_told(
+def test_any_members_are_answered_and_read_back_as_registered(
     world: World, said: dict[str, object]
 ) -> None:
     _judge(world, world.send(json.dumps({**PLAIN, **said}).encode()))

@@ -38,7 +38,7 @@ def test_chart_of_the_archive_renders(built: list[Path], programs: Path, tmp_pat
     assert "kind: Deployment" in rendered
 
 
-def test_archive_does_not_tell_who_made_it(tmp_path: Path) -> None:
+def test_archive_does_not_depend_on_file_times_and_modes(tmp_path: Path) -> None:
     folder = tmp_path / "chart"
     folder.mkdir()
     (folder / "values.yaml").write_text("a: 1\n")

@@ -19,7 +19,7 @@ def test_wheel_in_an_empty_environment_runs_the_demo(server_wheel: Path, tmp_pat
     )
 
 
-def test_wheel_leads_to_a_consent_page_within_five_minutes(
+def test_consent_page_is_reached_from_the_wheel_within_five_minutes(
     server_wheel: Path, tmp_path: Path
 ) -> None:
     begun = time.monotonic()

@@ -34,7 +34,7 @@ def _read(began: float, ended: float, outcome: bool | None) -> Operation:
         pytest.param([_ISSUED, _REVOKED, _read(60, 61, None)], id="no answer"),
     ],
 )
-def test_what_the_model_allows_is_no_violation(operations: list[Operation]) -> None:
+def test_history_allowed_by_the_model_is_no_violation(operations: list[Operation]) -> None:
     findings = check(operations)
     assert findings.is_good, findings
 

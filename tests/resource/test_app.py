@@ -141,7 +141,7 @@ def test_a_token_ends_with_its_second(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_health_tells_life_from_readiness(tmp_path: Path) -> None:
+def test_live_and_ready_are_answered_without_token_or_issuer(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             live = await call("GET", "/health/live", token="", host="10.0.0.7:8401")

@@ -26,7 +26,7 @@ def told(answer: Answer) -> set[str]:
     return {name for name in answer.headers if name.startswith("x-valetkey")}
 
 
-def test_a_live_token_with_the_scope_is_told_whose_it_is(tmp_path: Path) -> None:
+def test_valid_token_with_the_scope_gets_identity_headers(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             draft = call.issuer.draft("notes:read read")
@@ -74,7 +74,7 @@ def test_a_client_of_its_own_is_not_taken_for_a_user(tmp_path: Path) -> None:
         ("scope=notes:rea", "notes:read", 403),
     ],
 )
-def test_the_query_says_what_is_needed(
+def test_scopes_in_the_query_are_required_of_the_access_token(
     tmp_path: Path, query: str, granted: str, status: int
 ) -> None:
     async def story() -> None:
@@ -157,7 +157,7 @@ def test_a_token_for_another_api_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_envoy_asks_with_the_callers_method_path_query_and_host(
+def test_envoy_requests_are_checked_for_any_method_path_query_and_host(
     tmp_path: Path, method: str
 ) -> None:
     async def story() -> None:
@@ -181,7 +181,7 @@ def test_any_host_is_answered_here_and_nowhere_else(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_a_caller_sends_only_makes_it_harder(tmp_path: Path) -> None:
+def test_headers_of_the_caller_never_widen_access(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = await call(
@@ -205,7 +205,7 @@ def test_what_a_caller_sends_only_makes_it_harder(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_every_header_that_asks_for_a_scope_counts(tmp_path: Path) -> None:
+def test_every_repeated_required_scope_header_is_enforced(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = next(r for r in call.app.routes if r.path == "/forward-auth").methods["GET"]
@@ -221,7 +221,7 @@ def test_every_header_that_asks_for_a_scope_counts(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_could_break_a_header_line_is_percent_encoded(tmp_path: Path) -> None:
+def test_unsafe_characters_in_identity_headers_are_percent_encoded(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token("read", uid=None, client="caf\u00e9 100%")

@@ -144,7 +144,7 @@ def test_a_change_that_changes_nothing_is_no_new_version(tmp_path: Path) -> None
     asyncio.run(story())
 
 
-def test_what_an_object_cannot_is_405_with_what_it_can(tmp_path: Path) -> None:
+def test_unsupported_method_gets_405_with_the_allowed_methods(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for method, path, json, allow in (
@@ -162,7 +162,7 @@ def test_what_an_object_cannot_is_405_with_what_it_can(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_client_token_is_told_the_verbs_of_its_own_record(tmp_path: Path) -> None:
+def test_client_token_gets_the_allowed_methods_of_its_own_record(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token("client:read client:write", uid=None)

@@ -18,7 +18,7 @@ from valetkey.sdk.caller import Challenge
 from valetkey.web.exchange import Request
 
 
-def test_a_problem_says_what_why_and_where_to_read_on(tmp_path: Path) -> None:
+def test_problem_has_type_title_detail_and_reference(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = await call("GET", "/v2/notes/note_none")
@@ -57,7 +57,7 @@ def test_a_type_of_problem_has_one_title_in_both_servers_and_the_sdk() -> None:
     assert titles[f"{issuer}/errors/invalid_token"] == {"Invalid Token Error"}
 
 
-def test_no_token_is_asked_for_without_an_error(tmp_path: Path) -> None:
+def test_challenge_without_a_bearer_token_has_no_error(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for authorization in (None, "Basic cHJpbnRlcjp4", "Bearers x"):
@@ -94,7 +94,7 @@ def test_a_bad_token_is_an_invalid_token_error(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_version_that_does_not_exist_is_told_which_do(tmp_path: Path) -> None:
+def test_unknown_api_version_gets_404_with_the_current_version(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for path in ("/v3/notes", "/v1/account", "/", "/notes"):
@@ -150,7 +150,7 @@ def test_a_fault_keeps_the_reference_that_the_log_has() -> None:
     assert not queue.waiting
 
 
-def test_who_must_wait_is_told_how_long() -> None:
+def test_temporary_refusal_has_retry_after() -> None:
     problems = Problems("https://a.example", Challenge("x"), DecisionQueue(SYSTEM.random))
     busy = Refusal(ErrorCode.TEMPORARILY_UNAVAILABLE, "busy", retry_after=3)
     answer = problems.refuse(Request("GET", "/v2/notes"), busy)

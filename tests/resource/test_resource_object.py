@@ -47,7 +47,7 @@ def test_null_in_a_patch_brings_the_default_back_where_there_is_one() -> None:
     assert {error.pointer for error in errors} == {"/title", "/nothing"}
 
 
-def test_every_error_stands_at_its_place() -> None:
+def test_every_error_is_reported_with_its_pointer() -> None:
     document: Document = {"title": 7, "tags": ["ok", "long"], "stars": True, "x~/y": 1}
     errors = {error.pointer: error.detail for error in _errors(_OBJECT.created, document)}
     assert errors == {

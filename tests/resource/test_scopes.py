@@ -12,7 +12,7 @@ from valetkey.resource.resource_object import Verb
 from valetkey.resource.scopes import SCOPES
 
 
-def test_every_scope_that_is_asked_for_has_a_sentence() -> None:
+def test_every_scope_of_an_object_has_a_description() -> None:
     scopes = {scope for kind in OBJECTS for verb in kind.verbs for scope in kind.scopes(verb)}
     assert scopes == set(SCOPES)
 

@@ -6,7 +6,7 @@ from valetkey.sdk.caller import NO_TOKEN, Challenge
 CHALLENGE = Challenge("https://api.example")
 
 
-def test_who_showed_no_token_is_told_no_error() -> None:
+def test_challenge_to_a_request_without_a_token_has_no_error() -> None:
     assert CHALLENGE.header(NO_TOKEN) == 'Bearer realm="https://api.example"'
 
 
@@ -18,14 +18,14 @@ def test_a_bad_token_is_called_invalid() -> None:
     )
 
 
-def test_too_little_scope_says_what_would_be_enough() -> None:
+def test_insufficient_scope_challenge_names_the_required_scope() -> None:
     refusal = Refusal(ErrorCode.INSUFFICIENT_SCOPE, "more")
     assert CHALLENGE.header(refusal, "notes:read").endswith(
         'error="insufficient_scope", error_description="more", scope="notes:read"'
     )
 
 
-def test_what_is_no_matter_of_tokens_is_not_told_as_one() -> None:
+def test_error_that_is_not_about_tokens_is_not_in_the_challenge() -> None:
     header = CHALLENGE.header(Refusal(ErrorCode.NOT_FOUND, "gone"))
     assert header == 'Bearer realm="https://api.example"'
 

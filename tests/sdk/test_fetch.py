@@ -99,7 +99,7 @@ def test_a_compressed_answer_is_not_unpacked() -> None:
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (LARGEST_ANSWER + 1),
     ],
 )
-def test_what_is_no_whole_small_answer_is_unreachable(answer: bytes) -> None:
+def test_malformed_truncated_or_too_large_response_is_unreachable(answer: bytes) -> None:
     with pytest.raises(Unreachable):
         _fetch(answer, [])
 

@@ -30,7 +30,7 @@ def test_the_document_has_its_place_on_the_host_of_the_api(resource: str, path: 
     assert metadata_url(resource) == (origin + path if path else "")
 
 
-def test_the_document_names_the_api_its_issuers_and_where_tokens_stand() -> None:
+def test_metadata_names_the_resource_its_issuers_and_the_bearer_method() -> None:
     assert json.loads(metadata_document("https://api.example", ["https://as.example"])) == {
         "resource": "https://api.example",
         "authorization_servers": ["https://as.example"],
@@ -38,7 +38,7 @@ def test_the_document_names_the_api_its_issuers_and_where_tokens_stand() -> None
     }
 
 
-def test_what_is_known_beyond_that_is_told() -> None:
+def test_metadata_includes_scopes_name_and_documentation_if_given() -> None:
     document = json.loads(
         metadata_document(
             "https://api.example",

@@ -46,7 +46,7 @@ async def _code(guard: Protection, issuer: Issuer, token: str, *needs: str) -> E
     return refused.value.refusal.code
 
 
-def test_a_caller_is_what_the_token_says() -> None:
+def test_caller_has_the_user_and_client_of_the_token() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             draft = issuer.draft("notes:read account:read")
@@ -119,7 +119,7 @@ def test_unknown_signature_is_refused_on_every_attempt() -> None:
     asyncio.run(story())
 
 
-def test_an_unknown_key_is_not_called_wrong_while_nobody_can_tell() -> None:
+def test_unknown_key_is_temporarily_unavailable_while_the_issuer_is_down() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             await _admit(guard, issuer, issuer.token("read"))
@@ -136,7 +136,7 @@ def test_an_unknown_key_is_not_called_wrong_while_nobody_can_tell() -> None:
     asyncio.run(story())
 
 
-def test_a_token_by_reference_is_asked_about_once_in_three_seconds() -> None:
+def test_token_by_reference_is_introspected_once_in_three_seconds() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             token = issuer.reference("read")
@@ -194,7 +194,7 @@ def test_without_a_credential_only_jwts_are_taken() -> None:
     asyncio.run(story())
 
 
-def test_what_was_kept_makes_a_start_without_the_issuer() -> None:
+def test_stored_keys_allow_a_start_without_the_issuer() -> None:
     async def story() -> None:
         issuer = Issuer(Clock(), port=1)
         memory = Memory(keys=issuer.keys.document())
@@ -331,7 +331,7 @@ def test_neither_a_bound_token_nor_a_reference_is_recalled() -> None:
     asyncio.run(story())
 
 
-def test_jwt_is_undecided_while_nobody_says_what_was_revoked() -> None:
+def test_jwt_is_temporarily_unavailable_while_revocations_are_too_old() -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer:
             trusted = Trusted.valetkey(issuer.url)

@@ -22,7 +22,7 @@ def _admit(mint: Mint, token: str, *needs: str) -> Caller:
     return asyncio.run(story())
 
 
-def test_a_token_is_what_was_asked_for() -> None:
+def test_minted_token_has_the_requested_user_client_and_scope() -> None:
     mint = Mint(API)
     caller = _admit(mint, mint.token("notes:read", user="7", client="printer"), "notes:read")
     assert (caller.user, caller.client_id) == ("7", "printer")

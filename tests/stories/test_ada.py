@@ -185,7 +185,7 @@ def test_ada_lets_an_app_read_her_notes(servers: Servers, app: NotesPrinter, pag
     expect(page.locator("#password")).to_be_visible()
 
 
-def test_ada_says_no(servers: Servers, app: NotesPrinter, page: Page) -> None:
+def test_denied_consent_is_access_denied(servers: Servers, app: NotesPrinter, page: Page) -> None:
     page.goto(app.authorize_url())
     page.locator("#username").fill("ada@example.com")
     page.locator("#password").fill(_PASSWORD)

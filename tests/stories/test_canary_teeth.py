@@ -85,7 +85,7 @@ def test_a_row_of_a_table_is_found(canaries: Canaries, postgres_url: str) -> Non
     assert canaries.in_places(tables(postgres_url)) == {"table b": {"secret"}}
 
 
-def test_what_a_process_shows_is_found(canaries: Canaries) -> None:
+def test_secret_in_command_line_or_environment_is_found(canaries: Canaries) -> None:
     sleeping = "import sys, time; print(flush=True); time.sleep(60)"
     with subprocess.Popen(
         [sys.executable, "-c", sleeping, _SECRET],

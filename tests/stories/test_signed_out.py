@@ -158,7 +158,7 @@ def test_in_a_browser_every_app_is_signed_out_of(
         context.close()
 
 
-def test_the_server_tells_all_apps_side_by_side_before_the_person_is_sent_on(
+def test_logout_notifies_all_apps_in_parallel_before_the_redirect(
     database_url: str, tmp_path: Path, apps: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logout_delivery, "_HELD_UP", CEILING)

@@ -56,7 +56,7 @@ def test_the_last_address_before_our_proxies_is_the_client(forwarded: str, addre
         "9" * 10_000,
     ],
 )
-def test_what_cannot_be_believed_is_unknown(forwarded: str | None) -> None:
+def test_implausible_forwarded_address_gives_an_unknown_client(forwarded: str | None) -> None:
     assert PROXIES.client("127.0.0.1", forwarded) == ""
 
 

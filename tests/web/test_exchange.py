@@ -24,7 +24,7 @@ def test_a_header_is_found_by_its_lower_case_name() -> None:
     "name",
     ["authorization", "content-length", "content-type", "forwarded", "host", "x-forwarded-for"],
 )
-def test_what_must_be_unique_is_seen_to_repeat(name: str) -> None:
+def test_repeated_singleton_header_is_detected(name: str) -> None:
     once = [(b"accept", b"a"), (b"accept", b"b"), (name.encode(), b"1")]
     assert not Headers(once).repeats()
     assert Headers([*once, (name.encode(), b"1")]).repeats()

@@ -144,5 +144,5 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
 @given(st.dictionaries(_TEXT.filter(bool), _TEXT, max_size=20))
-def test_what_a_library_encodes_is_read_back(sent: dict[str, str]) -> None:
+def test_form_encoded_by_the_standard_library_is_read_back(sent: dict[str, str]) -> None:
     assert fields(read_form(urlencode(sent).encode())) == sent

@@ -71,7 +71,7 @@ def test_a_check_that_hangs_is_answered_within_a_second() -> None:
     assert b'"database":"no answer in time"' in answer.body
 
 
-def test_what_has_started_stays_started() -> None:
+def test_started_is_answered_while_the_database_is_away() -> None:
     started = _ask(_health(database=_away), "/health/started")
     assert started == json_response({"status": "started"})
 

@@ -66,7 +66,7 @@ def test_odd_bodies_are_refused(body: bytes) -> None:
         (b'["\\"", "]", "\\\\"]', ['"', "]", "\\"]),
     ],
 )
-def test_what_only_looks_odd_is_read(body: bytes, value: object) -> None:
+def test_unusual_but_valid_json_is_read(body: bytes, value: object) -> None:
     assert read_json(body) == value
 
 
@@ -122,5 +122,5 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES)
-def test_what_a_library_writes_is_read_back(value: object) -> None:
+def test_json_written_by_the_standard_library_is_read_back(value: object) -> None:
     assert read_json(json.dumps(value).encode()) == value

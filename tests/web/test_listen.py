@@ -236,7 +236,7 @@ def is_listening(port: int) -> bool:
     return True
 
 
-def test_a_server_that_stops_finishes_what_was_asked() -> None:
+def test_stopping_server_finishes_open_requests() -> None:
     async def slow(request: Request) -> Response:
         arrival.set()
         await until(lambda: not is_listening(server.port), "the server does not stop")
@@ -280,7 +280,7 @@ def test_nothing_is_answered_after_the_end() -> None:
         exchange_bytes(server.port, GET_LAST)
 
 
-def test_a_server_that_cannot_start_says_why(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_missing_certificate_is_an_operator_error(pair: tuple[Path, Path], tmp_path: Path) -> None:
     server = RunningServer(small_app(), tls_certificate=tmp_path / "nothing", tls_key=pair[1])
     with pytest.raises(OperatorError, match="No such file"), server:
         raise AssertionError("it started")

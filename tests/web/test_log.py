@@ -55,7 +55,7 @@ def test_an_event_has_a_time_a_level_a_name_and_its_fields() -> None:
         ("error", ["e"]),
     ],
 )
-def test_less_important_events_are_not_told(level: str, events: list[str]) -> None:
+def test_events_below_the_level_are_not_logged(level: str, events: list[str]) -> None:
     stream = told_at(level)
     log.debug("d")
     log.info("i")
@@ -77,7 +77,7 @@ def test_auto_is_json_without_a_terminal() -> None:
     assert lines(stream)[0]["event"] == "a"
 
 
-def test_a_failure_shows_where_it_came_from_and_not_what_it_says() -> None:
+def test_a_failure_shows_its_type_and_place_but_not_its_message() -> None:
     stream = told_at("debug")
     try:
         secret = "canary"
@@ -97,7 +97,7 @@ def test_a_value_of_another_type_is_named_and_not_shown() -> None:
     assert (line["secret"], line["raw"]) == ("(Secret)", "(bytes)")
 
 
-def test_libraries_are_told_without_what_they_fill_in() -> None:
+def test_library_warnings_are_logged_without_their_arguments() -> None:
     stream = told_at("debug")
     logging.getLogger("a.library").warning("cannot read %s", "canary")
     logging.getLogger("a.library").info("nothing of interest")
@@ -138,7 +138,7 @@ def test_a_request_is_one_line_and_many_are_one_write() -> None:
     }
 
 
-def test_lines_are_written_soon_without_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_log_is_written_without_an_explicit_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_PAUSE", 0.01)
     stream = told_at("info")
 
@@ -181,7 +181,7 @@ def test_requests_are_not_logged_at_level_warning() -> None:
 
 
 @pytest.mark.parametrize(("level", "count"), [("info", 1), ("debug", 2)])
-def test_what_asks_every_second_is_told_when_it_fails_or_at_debug(level: str, count: int) -> None:
+def test_quiet_route_is_logged_only_on_failure_or_at_debug_level(level: str, count: int) -> None:
     stream = told_at(level)
     health = Route("/health", {"GET": echo}, refuse, quiet=True)
     app = small_app([health])
@@ -191,7 +191,7 @@ def test_what_asks_every_second_is_told_when_it_fails_or_at_debug(level: str, co
     assert [line["status"] for line in lines(stream)] == [200, 405][-count:]
 
 
-def test_a_cause_is_told_once_a_minute_with_how_often_it_came(
+def test_repeated_cause_is_logged_once_a_minute_with_its_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [1_000.0]

@@ -88,7 +88,7 @@ def test_trailers_are_discarded(port: int) -> None:
     assert seen(exchange_bytes(port, post(body, b"Transfer-Encoding: chunked")))["body"] == "hello"
 
 
-def test_the_client_is_asked_for_a_body_that_it_announced(port: int) -> None:
+def test_expect_100_continue_is_answered_before_the_body(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(post(b"", b"Content-Length: 5", b"Expect: 100-continue"))
         assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -101,7 +101,7 @@ def test_unwanted_body_is_not_requested(port: int) -> None:
     assert statuses(exchange_bytes(port, request)) == [404]
 
 
-def test_a_client_that_has_said_everything_still_hears_the_answer(port: int) -> None:
+def test_half_closed_client_still_receives_the_answer(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(GET)
         connection.shutdown(socket.SHUT_WR)
@@ -295,7 +295,7 @@ def test_an_application_that_fails_altogether_is_answered_for() -> None:
     assert "application.failed" in stream.getvalue()
 
 
-def test_what_follows_the_last_request_is_not_one(port: int) -> None:
+def test_request_after_connection_close_is_not_answered(port: int) -> None:
     assert statuses(exchange_bytes(port, GET_LAST + GET)) == [200]
 
 
@@ -374,7 +374,7 @@ def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
         assert statuses(exchange_bytes(port, GET_LAST)) == [200]
 
 
-def test_no_query_is_ever_told(port: int) -> None:
+def test_query_is_never_logged(port: int) -> None:
     stream = io.StringIO()
     log.set_up("debug", "json", stream)
     try:

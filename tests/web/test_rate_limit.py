@@ -8,7 +8,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.web.client_address import Buckets
 
 
-def test_a_bucket_gives_its_capacity_and_then_says_how_long_to_wait() -> None:
+def test_bucket_grants_its_capacity_and_then_returns_the_wait() -> None:
     buckets = Buckets(3, 60)
     assert [buckets.take("a", NOW) for _ in range(5)] == [0, 0, 0, 20, 20]
     assert buckets.take("b", NOW) == 0
@@ -30,7 +30,7 @@ def test_looking_takes_nothing() -> None:
     assert buckets.peek("a", NOW) == 10
 
 
-def test_what_is_given_back_can_be_taken_again() -> None:
+def test_returned_token_can_be_taken_again() -> None:
     buckets = Buckets(1, 10)
     buckets.take("a", NOW)
     buckets.give_back("a")

@@ -97,7 +97,7 @@ def test_only_the_exact_path_is_found(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "post"])
-def test_another_method_is_told_which_there_are(method: str) -> None:
+def test_other_method_gets_405_with_the_allowed_methods(method: str) -> None:
     answer = ask(APP, method, "/token")
     assert answer.status == 405
     assert answer.headers["allow"] == "POST"
@@ -290,7 +290,7 @@ def test_another_host_is_misdirected(host: str | None) -> None:
     "name",
     ["host", "content-type", "authorization", "x-forwarded-for", "x-forwarded-proto"],
 )
-def test_what_must_be_unique_is_refused_twice(name: str) -> None:
+def test_repeated_singleton_header_is_refused(name: str) -> None:
     assert ask(APP, "POST", "/none", headers=[(name, "h.example")] * 2).status == 400
 
 
@@ -302,7 +302,7 @@ def test_a_target_of_nine_kibibytes_is_too_long() -> None:
 BEHIND = small_app(trusted_proxies=[ip_network("10.0.0.0/8")], hsts=True)
 
 
-def test_a_proxy_says_who_asks_and_how() -> None:
+def test_forwarded_address_and_scheme_are_taken_from_a_trusted_proxy_only() -> None:
     came = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")]
     request = seen(BEHIND, "GET", "/none", headers=came, peer="10.0.0.1")
     assert (request["address"], request["secure"]) == ("203.0.113.9", True)
@@ -310,7 +310,7 @@ def test_a_proxy_says_who_asks_and_how() -> None:
     assert (request["address"], request["secure"]) == ("192.0.2.7", False)
 
 
-def test_a_proxy_that_was_asked_in_clear_is_refused_and_not_redirected() -> None:
+def test_plain_http_behind_a_proxy_is_refused_without_a_redirect() -> None:
     came = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "http")]
     answer = ask(BEHIND, "POST", "/token?client_secret=x", headers=came, peer="10.0.0.1")
     assert answer.status == 403
@@ -346,7 +346,7 @@ def test_every_answer_carries_the_security_headers(method: str, target: str, sta
     assert "server" not in answer.headers
 
 
-def test_a_failure_is_told_to_the_log_under_a_reference_and_keeps_its_secret() -> None:
+def test_failure_is_logged_under_its_reference_without_its_message() -> None:
     stream = io.StringIO()
     log.set_up("debug", "json", stream)
     answer = ask(APP, "GET", "/broken")
@@ -368,14 +368,14 @@ def route(path: str, *, raises: Exception) -> Route:
     return Route(path, {"GET": endpoint}, refuse)
 
 
-def test_a_refusal_is_said_by_its_route_and_says_when_to_come_again() -> None:
+def test_refusal_is_answered_by_its_route_with_retry_after() -> None:
     slow_down = Refused(Refusal(ErrorCode.SLOW_DOWN, "wait", retry_after=7))
     answer = ask(small_app([route("/a", raises=slow_down)]), "GET", "/a")
     assert (answer.status, error(answer.body)) == (429, "slow_down")
     assert answer.headers["retry-after"] == "7"
 
 
-def test_what_is_unavailable_is_503_and_soon_back() -> None:
+def test_unavailability_is_answered_503_with_retry_after() -> None:
     app = small_app([route("/a", raises=TimeoutError())], unavailable=(TimeoutError,))
     answer = ask(app, "GET", "/a")
     assert (answer.status, error(answer.body)) == (503, "temporarily_unavailable")

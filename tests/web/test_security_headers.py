@@ -20,7 +20,7 @@ def test_hsts_is_for_two_years_and_only_when_secure() -> None:
     assert name not in dict(harden((), hsts=False))
 
 
-def test_what_an_answer_says_itself_is_said_once() -> None:
+def test_headers_of_the_answer_replace_the_defaults() -> None:
     own = (("Cache-Control", "public, max-age=300"), ("Content-Security-Policy", "sandbox"))
     headers = harden(own, hsts=False)
     names = [name for name, _ in headers]
@@ -29,7 +29,7 @@ def test_what_an_answer_says_itself_is_said_once() -> None:
     assert dict(headers)[b"content-security-policy"] == b"sandbox"
 
 
-def test_what_an_answer_sets_to_nothing_is_left_out() -> None:
+def test_default_header_with_an_empty_value_is_left_out() -> None:
     headers = dict(harden((("x-frame-options", ""), ("x-other", "")), hsts=False))
     assert b"x-frame-options" not in headers
     assert headers[b"x-other"] == b""

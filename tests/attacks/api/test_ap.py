@@ -73,7 +73,7 @@ def test_ap_01_every_verb_requires_its_own_scope(tmp_path: Path) -> None:
     ("claim", "status"),
     [("scope", 403), ("client_id", 401), ("sub", 401), ("jti", 401), ("exp", 401), ("aud", 401)],
 )
-def test_ap_03_a_token_that_says_too_little_opens_nothing(
+def test_ap_03_token_without_a_required_claim_is_refused(
     tmp_path: Path, claim: str, status: int
 ) -> None:
     async def attack() -> None:
@@ -320,7 +320,7 @@ def test_ap_21_a_name_has_one_spelling(tmp_path: Path, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v2", "/v2//"])
-def test_ap_21_root_without_its_slash_leads_to_the_documentation(
+def test_ap_21_root_without_trailing_slash_redirects_get_requests_only(
     tmp_path: Path, target: str
 ) -> None:
     async def attack() -> None:

@@ -45,7 +45,7 @@ def test_ap_07_object_of_another_client_is_not_found(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_07_a_users_token_opens_nothing_of_an_app_whatever_its_scope(tmp_path: Path) -> None:
+def test_ap_07_user_token_of_any_scope_is_refused_for_client_objects(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             made = await call("POST", "/v2/stock", _TEA)
@@ -99,7 +99,7 @@ def test_ap_11_an_object_is_not_given_to_another_app(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_13_a_key_of_one_app_says_nothing_about_anothers(tmp_path: Path) -> None:
+def test_ap_13_idempotency_keys_of_two_clients_are_independent(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             other = call.issuer.token("stock:read stock:write", uid=None, client="depot")

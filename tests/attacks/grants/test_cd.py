@@ -140,7 +140,7 @@ def test_cd_15_secrets_never_repeat_and_show_no_pattern() -> None:
         assert chi < 116, (position, chi)
 
 
-def test_cd_17_scope_at_the_exchange_is_ignored_and_the_granted_one_is_told(
+def test_cd_17_scope_in_code_exchange_is_ignored_and_granted_scope_is_returned(
     world: LiveServers,
 ) -> None:
     answer = world.exchange(world.code(), scope="write admin")

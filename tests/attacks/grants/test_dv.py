@@ -360,7 +360,7 @@ def test_dv_users_outside_the_groups_of_the_app_cannot_allow_it(dv: LiveServers)
     _poll(dv, begun, "staff-tv").refused(400, "authorization_pending")
 
 
-def test_dv_07_a_link_asks_like_a_typed_code(dv: LiveServers) -> None:
+def test_dv_07_verification_uri_complete_requires_confirmation_too(dv: LiveServers) -> None:
     begun, alice = _begin(dv), UserAgent(dv.auth)
     page = alice.sign_in(alice.open(begun["verification_uri_complete"]), "alice", PASSWORD)
     assert "If someone sent you this link" in page.text

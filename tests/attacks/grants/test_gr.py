@@ -335,7 +335,7 @@ def test_gr_09_a_client_s_token_opens_no_person_s_data(world: LiveServers, path:
                 assert world.call(token, path, method).status in {403, 405}
 
 
-def test_gr_09_a_client_s_token_has_nobody_behind_it(world: LiveServers) -> None:
+def test_gr_09_client_credentials_token_is_for_the_client_and_no_user(world: LiveServers) -> None:
     more = {"username": "alice", "uid": "1001", "sub": "1001", "code": world.code("both1")}
     answer = world.token("both1", grant_type="client_credentials", **more)
     answer.ok()

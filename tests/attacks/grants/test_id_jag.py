@@ -175,7 +175,7 @@ def test_other_jwts_and_keys_are_refused(chain: Chain) -> None:
         chain.idp.post("/oauth/token", own).refused(401, "invalid_client")
 
 
-def test_assertion_of_another_product_may_say_more(chain: Chain) -> None:
+def test_assertion_may_have_unknown_header_members_and_fractional_times(chain: Chain) -> None:
     now = chain.api.servers.clock.now()
 
     def headed(header: Mapping[str, object], changes: Mapping[str, object] = {}) -> str:

@@ -75,7 +75,7 @@ def test_both_parameters_must_name_one_api(apis: Apis) -> None:
             assert device.json["error"] == "invalid_target", machine
 
 
-def test_request_object_cannot_say_another_audience_than_resource(apis: Apis) -> None:
+def test_request_object_audience_other_than_resource_is_invalid_target(apis: Apis) -> None:
     def ask(resource: str, **members: str) -> str:
         inside = {
             "iss": "pk1",

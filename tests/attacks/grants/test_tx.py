@@ -53,7 +53,7 @@ def _claims(token: str) -> dict[str, object]:
     return claims
 
 
-def test_tx_an_exchanged_token_says_who_and_works(world: LiveServers) -> None:
+def test_tx_exchanged_token_keeps_the_subject_and_is_accepted(world: LiveServers) -> None:
     first = world.tokens(scope="notes:read notes:write")
     answer = _exchange(world, first["access_token"])
     answer.ok()

@@ -64,7 +64,7 @@ def test_ca_22_keys_at_an_address_are_read_once_and_exchanged_at_once(
     _refused(it, name, it.assertion(name, old))
 
 
-def test_ca_22_rotated_key_is_found_whatever_else_changed_meanwhile(
+def test_ca_22_rotated_key_is_fetched_after_another_client_is_registered(
     it: Apps, there: Pages, name: str
 ) -> None:
     old, new = fresh_key(), fresh_key()
@@ -153,7 +153,7 @@ def test_ca_23_the_operator_can_read_why(it: Apps, there: Pages, name: str) -> N
     assert decision.check == "client.fetch.status"
 
 
-def test_ca_23_keys_as_html_are_refused_whatever_they_say(
+def test_ca_23_valid_jwks_with_html_content_type_is_refused(
     it: Apps, there: Pages, name: str
 ) -> None:
     key = fresh_key()
@@ -178,7 +178,7 @@ def test_ca_23_known_keys_are_used_while_their_server_is_away(
     _refused(it, name, it.assertion(name, key))
 
 
-def test_ca_23_a_slow_server_is_asked_once_however_many_wait(
+def test_ca_23_slow_jwks_uri_is_fetched_once_for_concurrent_requests(
     it: Apps, there: Pages, name: str
 ) -> None:
     key = fresh_key()

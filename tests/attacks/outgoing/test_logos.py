@@ -166,7 +166,7 @@ def test_operators_app_shows_a_copy_and_before_sign_in_only_once_verified(world:
 
 
 @pytest.mark.parametrize("way", ["verify", "adopt"])
-def test_self_registered_app_has_its_initial_and_is_not_asked(world: World, way: str) -> None:
+def test_self_registered_logo_is_not_fetched_before_verify_or_adopt(world: World, way: str) -> None:
     client_id = world.self_registered(f"App to {way}", f"{world.images.url}/blue.png?{way}")
     # Fetched in order: when this one is there, the other was looked at.
     world.app(f"after-{way}", f"{world.images.url}/red.png")
@@ -259,7 +259,7 @@ def test_unknown_names_are_not_found(world: World, path: str) -> None:
     assert session.send(request, timeout=CEILING).status_code == 404
 
 
-def test_address_inside_is_never_asked(tmp_path: Path) -> None:
+def test_logos_at_private_addresses_are_never_fetched(tmp_path: Path) -> None:
     with (
         pages() as images,
         Servers(tmp_path, with_resource=False) as servers,

@@ -98,7 +98,7 @@ def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
         _understood(it.ask(name, request=_signed(it, name, typ=typ), **_OUTSIDE))
 
 
-def test_new_key_at_an_address_signs_whatever_else_changed_meanwhile(
+def test_rotated_key_is_fetched_after_another_client_is_registered(
     it: Apps, there: Pages, name: str
 ) -> None:
     it.app(name, jwks_uri=f"{there.url}/jwks")
@@ -110,7 +110,7 @@ def test_new_key_at_an_address_signs_whatever_else_changed_meanwhile(
     _broken(it.ask(name, request=_signed(it, name, by=fresh_key()), **_OUTSIDE))
 
 
-def test_the_object_may_leave_out_what_it_is_not_asked_for(it: Apps, name: str) -> None:
+def test_request_object_may_omit_iss_aud_client_id_and_response_type(it: Apps, name: str) -> None:
     it.app(name)
     for absent in ("iss", "aud", "client_id", "response_type"):
         _understood(it.ask(name, request=_saying(it, name, {absent: None})))
@@ -231,7 +231,7 @@ def test_a_request_at_its_address_is_read_once(it: Apps, there: Pages, name: str
     )
 
 
-def test_an_address_is_asked_once_however_long_the_person_takes(
+def test_request_uri_is_not_fetched_again_after_the_user_signs_in(
     it: Apps, there: Pages, name: str
 ) -> None:
     it.app(name, request_uris=(f"{there.url}/r",))
@@ -279,7 +279,7 @@ def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, nam
     ],
     ids=["gone", "large", "html", "moved", "not ascii"],
 )
-def test_an_address_that_gives_no_request_is_told_so(
+def test_request_uri_without_a_request_object_is_invalid_request_uri(
     it: Apps, there: Pages, name: str, page: Page
 ) -> None:
     there.at |= {"/r": page, "/right": Page(_signed(it, name).encode(), _TYPE)}

@@ -85,7 +85,7 @@ def test_sf_01_internal_jwks_uri_cannot_be_registered(closed: Apps, uri: str) ->
 @pytest.mark.parametrize(
     "host", ["127.1", "0177.0.0.1", "2130706433", "0x7f.1", "0x7f000001", "0", "localhost"]
 )
-def test_sf_01_odd_names_of_loopback_lead_nowhere(host: str) -> None:
+def test_sf_01_alternative_spellings_of_loopback_are_never_connected_to(host: str) -> None:
     async def story(canary: Canary) -> None:
         fetch = OutboundHttp((), Clock())
         url = f"http://{host}:{canary.port}/"

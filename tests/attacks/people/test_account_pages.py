@@ -57,7 +57,7 @@ def test_lg_01_a_form_of_another_person_or_site_does_nothing(
 
 
 @pytest.mark.parametrize(("path", "button", "said"), _FORMS)
-def test_lg_03_looking_changes_nothing_whatever_the_address_says(
+def test_lg_03_only_a_form_encoded_post_request_changes_an_account(
     tmp_path: Path, path: str, button: str, said: dict[str, str]
 ) -> None:
     async def story(it: Harness) -> None:

@@ -263,7 +263,7 @@ def test_scim_accepts_only_scim_tokens_which_work_nowhere_else(tmp_path: Path) -
     asyncio.run(tell(tmp_path, "", story))
 
 
-def test_a_directory_that_asks_too_often_is_told_to_wait(tmp_path: Path) -> None:
+def test_directory_over_its_request_limit_is_refused_with_429(tmp_path: Path) -> None:
     async def story() -> None:
         few = ScimSettings(enabled=True, requests_per_minute=3)
         async with harness(tmp_path, features=(few,)) as it:

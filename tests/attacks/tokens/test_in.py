@@ -86,7 +86,7 @@ def test_in_01_revocation_requires_client_authentication(world: LiveServers) -> 
     assert world.refresh(held["refresh_token"]).status == 200
 
 
-def test_in_03_another_clients_token_is_left_alone_and_nobody_is_told(world: LiveServers) -> None:
+def test_in_03_revocation_of_another_clients_token_changes_nothing(world: LiveServers) -> None:
     held = world.tokens()
     for token in (held["access_token"], held["refresh_token"], "x", raw_jwt({}, {})):
         with world.nothing_changes():
@@ -215,7 +215,7 @@ def test_in_09_userinfo_is_for_tokens_with_openid_and_a_person(known: LiveServer
         _refused(_userinfo(known, headers=_bearer(wrong)), 401, "invalid_token")
 
 
-def test_in_09_userinfo_tells_nothing_once_the_code_was_used_twice(known: LiveServers) -> None:
+def test_in_09_userinfo_refuses_the_token_after_its_code_is_replayed(known: LiveServers) -> None:
     code = known.code(WHO, scope=SCOPE)
     token = known.exchange(code, WHO).json["access_token"]
     assert _userinfo(known, headers=_bearer(token)).status_code == 200

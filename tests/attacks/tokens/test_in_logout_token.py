@@ -55,7 +55,7 @@ def _signed(key: SigningKey, claims: Mapping[str, object], typ: str = _TYPE) -> 
     return jwt.sign(claims, key, typ=typ)
 
 
-def test_in_11_the_right_one_says_whose_session_ended(
+def test_in_11_valid_logout_token_returns_its_user_and_session(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     token = _signed(issuer_key, _good(world))
@@ -64,7 +64,7 @@ def test_in_11_the_right_one_says_whose_session_ended(
     assert _read(world, _signed(issuer_key, only)) == [LoggedOut("", "se_1")]
 
 
-def test_in_11_a_replay_is_known_and_signs_out_nobody_a_second_time(
+def test_in_11_logout_token_with_a_known_jti_is_marked_as_repeated(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     good = _good(world)
@@ -129,7 +129,7 @@ def test_in_11_logout_token_with_invalid_signature_is_refused(
         _refused(world, bad)
 
 
-def test_in_11_where_the_keys_are_away_nobody_is_signed_out(
+def test_in_11_logout_token_is_refused_while_the_keys_are_unreachable(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     async def read() -> None:

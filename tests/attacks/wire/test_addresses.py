@@ -35,7 +35,7 @@ def port(servers: Servers) -> int:
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "[::1]", "127.0.0.2"])
 @pytest.mark.parametrize("path", ["/", "/account/apps?ended=all", "/errors/"])
-def test_page_under_another_loopback_name_leads_to_the_configured_address(
+def test_page_under_another_loopback_name_redirects_to_the_configured_url(
     servers: Servers, name: str, path: str
 ) -> None:
     answer = ask(servers, path, host=f"{name}:{port(servers)}")
@@ -154,12 +154,12 @@ def test_api_page_is_found_without_its_slash(servers: Servers) -> None:
     assert (answer.status_code, answer.headers["location"]) == (308, "/v2/")
 
 
-def test_page_of_an_unknown_address_says_it_once(servers: Servers) -> None:
+def test_not_found_page_states_the_error_once_without_a_link_to_the_app(servers: Servers) -> None:
     text = ask(servers, "/nothing-here").text
     assert text.lower().count("page not found") + text.count("this page does not exist") == 2
     assert "Go back to the app" not in text
 
 
-def test_address_of_the_account_leads_to_its_front_page(servers: Servers) -> None:
+def test_account_path_redirects_to_the_front_page(servers: Servers) -> None:
     answer = ask(servers, "/account")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")

@@ -149,7 +149,7 @@ def test_hx_03_unreadable_client_addresses_share_one_limit(behind: _Behind) -> N
     assert behind.wrong_secret("X-Forwarded-For: 203.0.113.1").status == 401
 
 
-def test_hx_04_a_stranger_cannot_say_who_he_is(tmp_path: Path) -> None:
+def test_hx_04_x_forwarded_for_is_ignored_without_a_trusted_proxy(tmp_path: Path) -> None:
     settings = Settings(limits=LimitSettings(client_failures=5))
     with Servers(tmp_path, settings=settings, with_resource=False) as servers:
         metadata = ClientMetadata(name="S", grant_types=("client_credentials",))

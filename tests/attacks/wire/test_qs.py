@@ -200,7 +200,7 @@ def test_qs_07_plain_http_stays_on_loopback(tmp_path: Path, section: str) -> Non
     load(written("https://as.example", "0.0.0.0:8499", "tls_proxy = true"), {})
 
 
-def test_qs_07_nothing_leads_from_http_to_https(world: LiveServers) -> None:
+def test_qs_07_http_token_requests_are_not_redirected_to_https(world: LiveServers) -> None:
     query = _query("svc1", grant_type="client_credentials")
     for headers in ({"x-forwarded-proto": "http"}, {"upgrade-insecure-requests": "1"}):
         answer = world.post("/token", query=query, headers=headers)

@@ -261,7 +261,7 @@ def test_te_12_names_of_parameters_are_exact(world: LiveServers) -> None:
         _ask(world, form).refused(401, "invalid_client")
 
 
-def test_te_13_a_username_in_other_letters_is_the_same_person_or_nobody(world: LiveServers) -> None:
+def test_te_13_look_alike_username_is_the_same_user_or_invalid_grant(world: LiveServers) -> None:
     def sign_in(username: str, password: str = PASSWORD) -> Answer:
         return world.token("old1", grant_type="password", username=username, password=password)
 
@@ -277,7 +277,7 @@ def test_te_13_a_username_in_other_letters_is_the_same_person_or_nobody(world: L
     sign_in("alice", PASSWORD + "\u0301").refused(400, "invalid_grant")
 
 
-def test_te_14_a_client_that_waits_is_told_to_go_on(world: LiveServers) -> None:
+def test_te_14_expect_100_continue_is_supported(world: LiveServers) -> None:
     assert _raw(world, "Expect: 100-continue").status == 200
     assert _raw(world, "Expect: the-unexpected").status in {200, 400, 417}
 
@@ -311,7 +311,7 @@ def test_te_16_nothing_of_the_request_comes_back(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/html", "application/xml", "", "x" * 1_000])
-def test_te_17_the_answer_is_json_whatever_is_accepted(world: LiveServers, accept: str) -> None:
+def test_te_17_response_is_json_for_any_accept_header(world: LiveServers, accept: str) -> None:
     for form, status in ((_ASKED, 200), (_PROVEN, 400)):
         answer = _ask(world, form, accept=accept)
         assert answer.status == status

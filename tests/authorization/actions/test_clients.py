@@ -77,7 +77,7 @@ def test_a_client_comes_back_as_what_would_register_it(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_change_says_which_fields_and_is_told_once(tmp_path: Path) -> None:
+def test_change_returns_the_changed_fields_and_records_one_event(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await _register(it, replace(_PLAIN, key_set=_KEYS), secret=None)
         assert isinstance(client, Client)
@@ -104,7 +104,7 @@ def test_a_change_says_which_fields_and_is_told_once(tmp_path: Path) -> None:
 _PLAIN_KEYED = replace(_PLAIN, key_set=_KEYS)
 
 
-def test_switching_off_ends_everything_and_is_told_once(tmp_path: Path) -> None:
+def test_disabling_a_client_ends_its_grants_for_good_and_records_one_event(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await it.client("web")
         tokens = [(await it.tokens("web")).text("access_token") for _ in range(2)]

@@ -76,7 +76,7 @@ def test_other_sector_document_is_refused(status: int, body: str) -> None:
         assert _faults(uri, "127.0.0.0/8") == ["sector_identifier_uri"]
 
 
-def test_a_sector_inside_is_not_asked_where_the_operator_lists_no_network() -> None:
+def test_sector_at_a_private_address_is_refused_if_no_network_is_listed() -> None:
     with _site(200, _GOOD) as uri:
         assert _faults(uri) == ["sector_identifier_uri"]
 

@@ -58,7 +58,7 @@ async def _register(it: Harness, record: UserRecord, uid: int | None = None) -> 
         (replace(_BOB, name="a" * 201), "name"),
     ],
 )
-def test_names_that_cannot_be_told_apart_are_refused(
+def test_invalid_taken_or_confusable_names_are_refused(
     tmp_path: Path, record: UserRecord, field: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -98,7 +98,7 @@ def tell(tmp_path: Path, database_url: str, story: Callable[[Harness], Awaitable
     run(tmp_path, story, database_url, mail=BOX, background=False)
 
 
-def test_the_first_role_of_a_user_is_told_as_assigned(tmp_path: Path, database_url: str) -> None:
+def test_first_role_of_a_user_is_reported_as_assigned(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
 
@@ -116,7 +116,7 @@ def test_the_first_role_of_a_user_is_told_as_assigned(tmp_path: Path, database_u
     tell(tmp_path, database_url, story)
 
 
-def test_a_problem_is_told_when_it_lasts_then_daily_then_that_it_is_over(
+def test_lasting_problem_is_reported_then_daily_and_then_as_resolved(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -147,7 +147,7 @@ def test_a_problem_is_told_when_it_lasts_then_daily_then_that_it_is_over(
     tell(tmp_path, database_url, story)
 
 
-def test_what_is_over_within_a_minute_is_not_told(tmp_path: Path, database_url: str) -> None:
+def test_problem_resolved_in_a_minute_is_not_reported(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
@@ -192,7 +192,7 @@ def test_checks_that_were_not_made_end_nothing(tmp_path: Path, database_url: str
     tell(tmp_path, database_url, story)
 
 
-def test_of_many_processes_one_tells(tmp_path: Path, database_url: str) -> None:
+def test_parallel_checks_send_one_email_per_problem(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
@@ -207,7 +207,7 @@ def test_of_many_processes_one_tells(tmp_path: Path, database_url: str) -> None:
     tell(tmp_path, database_url, story)
 
 
-def test_an_alarming_event_is_told_once(tmp_path: Path, database_url: str) -> None:
+def test_alarming_event_is_emailed_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)

@@ -77,7 +77,7 @@ def test_an_imported_hash_is_replaced_by_ours_at_the_first_sign_in(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_nothing_tells_whether_there_is_such_an_account(tmp_path: Path) -> None:
+def test_wrong_password_unknown_and_disabled_account_are_indistinguishable(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         closed = replace(ALICE, disabled_at=NOON)
         wrong = await attempt(it, word="wrong password")

@@ -343,7 +343,7 @@ def test_refused_hash_has_a_reason(stored: str, code: str) -> None:
         "$2b$04$" + "\N{LATIN SMALL LETTER E WITH ACUTE}" * 53,
     ],
 )
-def test_password_is_wrong_whatever_is_stored(stored: str) -> None:
+def test_malformed_or_different_stored_hash_is_not_verified(stored: str) -> None:
     assert not verify(_HORSE, stored, SETTINGS)
 
 

@@ -20,5 +20,5 @@ _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
         ("", ("", "")),
     ],
 )
-def test_a_browser_is_known_by_what_says_most(text: str, names: tuple[str, str]) -> None:
+def test_browser_is_named_by_the_most_specific_match(text: str, names: tuple[str, str]) -> None:
     assert browser_of(text) == names

@@ -193,7 +193,7 @@ def test_logout_token_has_exactly_the_specified_claims(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 301, 400, 404, 500, 503])
-def test_an_app_that_does_not_say_that_it_heard_is_told_again(tmp_path: Path, status: int) -> None:
+def test_unconfirmed_logout_token_is_sent_again_after_a_pause(tmp_path: Path, status: int) -> None:
     async def story(it: Town) -> None:
         await it.logout_delivery.at_once(await it.end())
         assert await it.waiting() == 1
@@ -230,7 +230,7 @@ def test_after_a_day_an_app_is_given_up(tmp_path: Path) -> None:
     run(tmp_path, story, *[503] * 99)
 
 
-def test_an_app_that_is_gone_or_wants_nothing_any_more_is_told_nothing(tmp_path: Path) -> None:
+def test_disabled_app_or_app_without_logout_uri_receives_no_logout_token(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         off = replace(it.client, disabled_at=it.clock.now)
         silent = replace(it.client, openid=OpenIdRegistration.NOTHING)

@@ -75,7 +75,7 @@ def test_row_stays_if_the_supervisor_was_killed(
     run(tmp_path, story)
 
 
-def test_clock_of_a_node_on_postgresql_does_not_matter(tmp_path: Path, postgres_url: str) -> None:
+def test_clock_skew_of_nodes_on_postgresql_is_ignored(tmp_path: Path, postgres_url: str) -> None:
     async def story(it: Harness) -> None:
         late, early = -hours(2), hours(2)
         tasks = await _start(

@@ -141,7 +141,7 @@ def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_what_ended_goes_in_batches(tmp_path: Path, database_url: str) -> None:
+def test_expired_rows_are_deleted_in_batches(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         def many(tx: Transaction) -> None:
             for number in range(2 * BATCH + 1):

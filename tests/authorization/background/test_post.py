@@ -200,7 +200,7 @@ def test_rolled_back_transaction_queues_no_email(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_mail_server_that_is_away_is_asked_again_later(tmp_path: Path) -> None:
+def test_email_is_sent_again_later_after_a_temporary_failure(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         receiver.refuse_message = "451 come back later"
         await it.post()

@@ -91,7 +91,7 @@ def test_message_is_committed_with_its_event_and_signed(tmp_path: Path, database
     run(tmp_path, story, database=database_url)
 
 
-def test_failing_receiver_is_asked_less_often_and_then_disabled(tmp_path: Path) -> None:
+def test_failing_receiver_is_called_less_often_and_then_disabled(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         receiver = Receiver(status=500)
         delivery = delivery_to(it, receiver)

@@ -84,7 +84,7 @@ def test_a_right_proof_is_enough(tmp_path: Path, challenge: str, said: dict[str,
 
 
 @pytest.mark.parametrize("code", ["", "x", "vk_ac_" + "a" * 49, "é"])
-def test_what_is_no_code_is_unknown(tmp_path: Path, code: str) -> None:
+def test_invalid_code_is_refused_without_an_event(tmp_path: Path, code: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", code)

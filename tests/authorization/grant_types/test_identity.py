@@ -75,7 +75,7 @@ def test_without_openid_no_id_token_is_issued(tmp_path: Path) -> None:
         ("requested", False, False),
     ],
 )
-def test_id_token_carries_claims_of_scopes_as_its_client_says(
+def test_claims_of_scopes_in_the_id_token_depend_on_the_client(
     tmp_path: Path, chosen: str, self_registered: bool, carries: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -103,7 +103,7 @@ def test_id_token_carries_claims_of_scopes_as_its_client_says(
     run(tmp_path, story)
 
 
-def test_a_refresh_says_the_same_sign_in_again(tmp_path: Path, database_url: str) -> None:
+def test_refreshed_id_token_describes_the_same_sign_in(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         claims_request = '{"id_token":{"email":null}}'
         first = await _exchange(
@@ -177,7 +177,7 @@ def test_who_allowed_offline_access_is_served_after_signing_out(
         ("openid profile email", {"name", "email", "email_verified"}),
     ],
 )
-def test_info_says_what_the_identity_scopes_open(
+def test_info_contains_only_the_claims_of_the_identity_scopes(
     tmp_path: Path, scope: str, told: set[str]
 ) -> None:
     async def story(it: Harness) -> None:

@@ -48,7 +48,7 @@ def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_
 
 
 @pytest.mark.parametrize("token", ["x", "x.y", ".", "vk_rt_x.gr_1", "é.gr", ""])
-def test_what_is_no_refresh_token_is_unknown(tmp_path: Path, token: str) -> None:
+def test_invalid_refresh_token_is_refused(tmp_path: Path, token: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.refresh("web", token)

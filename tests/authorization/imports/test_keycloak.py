@@ -230,7 +230,7 @@ def test_users_keep_hashes_names_groups_and_roles(tmp_path: Path) -> None:
     assert more["admin-acme"]["disabled"] is True
 
 
-def test_what_is_left_out_is_listed_with_the_reason(tmp_path: Path) -> None:
+def test_omitted_records_are_listed_with_the_reason(tmp_path: Path) -> None:
     left = {
         omission["what"]: omission["reason"] for omission in _convert(tmp_path).json["left_out"]
     }

@@ -58,7 +58,7 @@ async def _figures(by: Caller, at: str) -> tuple[object, ...]:
     return tuple(user_import[name] for name in names)
 
 
-def test_file_is_checked_then_imported_and_every_row_is_told(
+def test_file_is_checked_then_imported_and_every_row_is_reported(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

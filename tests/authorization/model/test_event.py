@@ -109,7 +109,7 @@ def _below(kind: type[Event]) -> Iterator[type[Event]]:
             yield from _below(subclass)
 
 
-def test_each_has_a_name_of_its_own_and_says_what_happened() -> None:
+def test_every_event_has_a_unique_name_and_a_description() -> None:
     assert len({event.name for event in EVENTS}) == len(EVENTS)
     kinds = set(_below(Event))
     assert set(EVENTS) == kinds - {ByUser, ByClient, ByAnonymous, BySystem}
@@ -387,7 +387,7 @@ def test_every_event_is_produced_and_none_carries_a_secret(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_what_changes_nothing_is_no_event(tmp_path: Path, rounds: int) -> None:
+def test_operation_that_changes_nothing_records_no_event(tmp_path: Path, rounds: int) -> None:
     async def story(it: Harness) -> None:
         client = await it.client("web", redirect_uris=(CALLBACK,))
         registrar, accounts = it.foundation.registrar("test"), it.foundation.accounts()

@@ -72,7 +72,7 @@ def _templates() -> list[str]:
     ]
 
 
-def test_page_is_well_formed_and_says_where_one_is(readings: Mapping[str, Reading]) -> None:
+def test_page_is_well_formed_with_title_and_heading(readings: Mapping[str, Reading]) -> None:
     for name, reading in readings.items():
         (title,) = [element.text for element in reading.inside(reading.the("head"), "title")]
 
@@ -205,7 +205,7 @@ def test_page_isolates_names_and_takes_out_what_turns_the_direction_of_text(name
 
 
 @pytest.mark.parametrize("template", _templates())
-def test_template_says_nothing_but_the_fields_of_its_page(template: str) -> None:
+def test_template_uses_only_fields_of_its_page(template: str) -> None:
     loader = TEMPLATES.loader
     assert loader is not None
     source, _, _ = loader.get_source(TEMPLATES, template)

@@ -121,7 +121,7 @@ def test_forced_colors_keep_what_only_colors_show(tab: Page) -> None:
     assert {name: elements for name, elements in faults.items() if elements} == {}
 
 
-def test_nothing_moves_for_visitors_who_asked_for_less_motion(tab: Page) -> None:
+def test_reduced_motion_preference_stops_all_animation(tab: Page) -> None:
     tab.emulate_media(reduced_motion="reduce")
     faults: dict[str, list[str]] = {}
     for name in ("sign_in", "consent", "usage", "admin_users", "admin_events"):
@@ -158,7 +158,7 @@ def test_the_focus_can_be_seen_on_every_control(tab: Page) -> None:
     assert seen == ["", "switch-account", "scope-2", "scope-3", "deny", "allow"]
 
 
-def test_what_needs_a_script_is_hidden_without_one(browser: Browser) -> None:
+def test_buttons_that_need_a_script_are_hidden_without_one(browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.route("**/*", answering(BRAND))
@@ -202,7 +202,7 @@ def test_follows_the_visitor_into_the_dark(tab: Page) -> None:
     assert [light, dark] == ["rgb(244, 245, 247)", "rgb(15, 17, 20)"]
 
 
-def test_a_chart_says_the_number_under_the_pointer_and_by_the_arrow_keys(tab: Page) -> None:
+def test_chart_shows_the_value_selected_by_pointer_or_arrow_keys(tab: Page) -> None:
     tab.goto(f"{SERVER}/usage")
     chart = tab.locator("figure.chart").first
     plot, reading = chart.locator("svg"), chart.locator(".reading")
@@ -313,7 +313,7 @@ def _fades(tabs: Locator, edge: str) -> bool:
     return float(str(width).removesuffix("px")) > 16
 
 
-def test_quickstart_leads_from_framework_to_first_sign_in_by_keyboard_without_script(
+def test_quickstart_steps_are_in_order_and_usable_by_keyboard_without_script(
     browser: Browser,
 ) -> None:
     context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})

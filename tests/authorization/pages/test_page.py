@@ -191,7 +191,7 @@ def test_links_to_the_papers_of_the_app() -> None:
     ("name", "letter"),
     [("notes", "N"), ("  «x»", "X"), ("ßig", "S"), ("طابعة", "ط"), ("\u202e!", "·"), ("", "·")],
 )
-def test_stands_for_an_app_with_one_letter(name: str, letter: str) -> None:
+def test_initial_is_the_first_letter_of_the_app_name(name: str, letter: str) -> None:
     assert initial(name) == letter
 
 

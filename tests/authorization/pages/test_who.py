@@ -3,7 +3,7 @@
 from valetkey.authorization.layout.contexts import CurrentUser
 
 
-def test_user_is_called_by_name_and_told_apart_by_address() -> None:
+def test_user_is_shown_by_name_and_email_address() -> None:
     ada = CurrentUser("ada", "Ada Lovelace", "ada@example.com")
 
     assert (ada.shown_name, ada.shown_account) == ("Ada Lovelace", "ada@example.com")

@@ -36,7 +36,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 
-def test_a_good_request_says_what_it_asks_for() -> None:
+def test_valid_request_is_parsed_completely() -> None:
     request = asked(
         WEB, nonce="n", login_hint="alice", prompt="login consent", max_age="60", **PKCE
     )
@@ -53,7 +53,7 @@ def test_a_good_request_says_what_it_asks_for() -> None:
     assert request.may_interact
 
 
-def test_what_is_not_understood_is_ignored_and_an_empty_value_is_none() -> None:
+def test_unknown_parameters_and_empty_values_are_ignored() -> None:
     request_parameters = known_parameters(
         {"foo": "bar", "scope": "", "state": "x", "redirect_uri": ""}
     )
@@ -61,7 +61,7 @@ def test_what_is_not_understood_is_ignored_and_an_empty_value_is_none() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "a" * 201, "a\0", "a\n", "\u0430pp", "\x7f"], ids=repr)
-def test_what_no_client_can_be_called_is_not_looked_up(text: str | None) -> None:
+def test_implausible_client_id_is_not_looked_up(text: str | None) -> None:
     assert plausible_client_id(text) is None
     assert plausible_client_id("web1' or 1=1--") is not None
 
@@ -256,7 +256,7 @@ def test_unknown_scopes_are_ignored_with_openid_alone() -> None:
 
 
 @pytest.mark.parametrize(("client", "changed", "code", "check"), REFUSED)
-def test_what_may_not_be_asked_is_refused(
+def test_invalid_authorization_request_is_refused(
     client: Client, changed: dict[str, str], code: ErrorCode, check: str
 ) -> None:
     with pytest.raises(Refused) as caught:
@@ -275,7 +275,7 @@ def test_the_default_response_mode_and_the_one_resource_may_be_named() -> None:
     assert asked(response_mode="query", resource=API) == asked()
 
 
-def test_without_scope_the_default_is_asked_for_else_all_there_is_of_a_person() -> None:
+def test_omitted_scope_means_the_default_scope_or_else_every_user_scope() -> None:
     assert str(asked(scope="-").scope) == "notes:read"
     bare = replace(WEB, default_scope=Scope())
     assert str(asked(bare, scope="-").scope) == "read write notes:read"

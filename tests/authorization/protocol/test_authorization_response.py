@@ -47,7 +47,7 @@ def test_a_token_goes_into_the_fragment_and_only_there() -> None:
     assert dict(parse_qsl(parts.fragment)) == {"access_token": "abc", "state": "s", "iss": ISSUER}
 
 
-def test_an_error_says_what_where_to_read_and_under_which_reference() -> None:
+def test_error_response_has_description_uri_and_reference_without_details() -> None:
     returns = ReturnAddress("https://app.example/cb", True, ResponseMode.QUERY, "s")
     refusal = Refusal(ErrorCode.INVALID_SCOPE, "scope is wrong", "check", "secret", "secret")
     url = redirect_to(returns, error_answer(returns, ISSUER, refusal, "VK-1"))

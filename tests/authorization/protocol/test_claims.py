@@ -68,7 +68,7 @@ def test_the_specifications_example_is_understood() -> None:
         "\ud800",
     ],
 )
-def test_what_is_not_of_its_form_is_an_invalid_request(text: str) -> None:
+def test_malformed_claims_request_is_refused(text: str) -> None:
     with pytest.raises(Refused) as caught:
         ClaimsRequest.parse(text)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
@@ -77,7 +77,7 @@ def test_what_is_not_of_its_form_is_an_invalid_request(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"userinfo":{}}', '{"other":7}', '{"userinfo":{"name#ja":null,"x":{}}}']
 )
-def test_what_asks_for_nothing_we_know_is_ignored(text: str) -> None:
+def test_claims_request_without_known_claims_is_empty(text: str) -> None:
     assert ClaimsRequest.parse(text) == ClaimsRequest.EMPTY
     assert ClaimsRequest.parse(text).encode() == ""
 
@@ -93,7 +93,7 @@ def test_requested_sub_names_the_only_subject() -> None:
     assert ClaimsRequest.parse('{"id_token":{"sub":null}}').subject == ""
 
 
-def test_what_was_not_allowed_can_be_taken_out() -> None:
+def test_claims_that_were_not_allowed_are_removed() -> None:
     request = ClaimsRequest.parse(EXAMPLE).only({"email"})
     assert request.names == {"email"}
     assert set(request.id_token) == {"auth_time", "acr"}
@@ -114,7 +114,7 @@ NAMES = st.dictionaries(st.sampled_from([*sorted(PERSONAL_CLAIMS), *SIGN_IN_CLAI
 
 
 @given(NAMES, NAMES)
-def test_what_is_stored_is_read_again_alike(userinfo: object, id_token: object) -> None:
+def test_stored_claims_request_is_read_back_unchanged(userinfo: object, id_token: object) -> None:
     text = json.dumps({"userinfo": userinfo, "id_token": id_token})
     if len(text) > 4_096 or "\\u0000" in text or "\\ud" in text.lower():
         return
@@ -129,7 +129,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         assert ClaimsRequest.parse(text).names <= PERSONAL_CLAIMS
 
 
-def test_every_claim_of_every_scope_has_something_to_say() -> None:
+def test_complete_user_record_yields_every_claim_of_every_scope() -> None:
     values = dict.fromkeys(PERSONAL_CLAIMS & set(StandardClaims.__struct_fields__), "x")
     claims = replace(
         StandardClaims.NOTHING,
@@ -142,7 +142,7 @@ def test_every_claim_of_every_scope_has_something_to_say() -> None:
     assert set(CLAIMS_OF) < set(IDENTITY_SCOPES)
 
 
-def test_an_empty_record_says_only_what_every_record_says() -> None:
+def test_minimal_user_record_yields_only_the_claims_of_every_user() -> None:
     claims = user_claims(USER, PERSONAL_CLAIMS)
     assert claims == {
         "preferred_username": "ada",
@@ -168,7 +168,7 @@ def test_a_sign_in_has_the_class_of_its_methods() -> None:
     assert acr_of(()) == acr_of(("sms",)) == acr_of(("hwk",)) == "0"
 
 
-def test_the_class_is_the_one_that_was_wanted_where_the_sign_in_is_in_it() -> None:
+def test_acr_is_the_requested_class_if_the_sign_in_meets_it() -> None:
     assert acr_of(("pwd", "otp", "mfa"), (Acr.PASSWORD,)) == Acr.PASSWORD
     assert acr_of(("swk", "user", "mfa"), ("x", Acr.TWO_FACTORS)) == Acr.TWO_FACTORS
     assert acr_of(("pwd",), (Acr.PASSKEY,)) == Acr.PASSWORD

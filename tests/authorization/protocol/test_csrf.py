@@ -72,7 +72,7 @@ def test_our_own_forms_pass(fields: dict[str, str]) -> None:
         {"sec_fetch_site": ""},
     ],
 )
-def test_what_a_browser_calls_foreign_is_refused(fields: dict[str, str]) -> None:
+def test_cross_origin_request_is_refused(fields: dict[str, str]) -> None:
     with pytest.raises(Refused) as caught:
         check_origin(headers(**fields), OWN)
     assert caught.value.refusal.code is ErrorCode.FORBIDDEN

@@ -286,7 +286,7 @@ def test_next_step_follows_from_the_request_and_the_session(
     assert step == expected
 
 
-def test_places_name_what_was_asked_for_and_nothing_else() -> None:
+def test_chosen_places_refer_to_requested_scopes_only() -> None:
     request = asked(scope="read write notes:read")
     places = chosen_places(request, Scope.of("notes:read", "read", "admin"))
     assert places == (0, 2)
@@ -294,7 +294,7 @@ def test_places_name_what_was_asked_for_and_nothing_else() -> None:
     assert chosen_scope(request, (7, -1)) == Scope()
 
 
-def test_single_claims_stand_behind_the_scope_and_openid_is_always_chosen() -> None:
+def test_single_claims_follow_the_scope_and_openid_is_always_chosen() -> None:
     claims = json.dumps({"userinfo": {"name": None, "email": None, "address": None}})
     request = openid(scope="read openid email", claims=claims)
     assert request.single_claims == ("address", "name")

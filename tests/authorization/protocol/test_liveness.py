@@ -52,7 +52,7 @@ def _asked(calls: list[tuple[str, str]]) -> set[str]:
     return {_AUTHENTICATE if name == remembered else name for name, _ in calls}
 
 
-def test_every_yes_asked_first_whether_everything_behind_it_lives(
+def test_liveness_is_checked_before_every_successful_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(it: Harness) -> None:
@@ -98,7 +98,7 @@ def test_every_yes_asked_first_whether_everything_behind_it_lives(
     run(tmp_path, story)
 
 
-def test_the_password_grant_asks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_grant_checks_liveness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password("a good long password")
@@ -175,7 +175,7 @@ def test_a_code_dies_with_its_session_and_its_user(tmp_path: Path, ended: str) -
         (Liveness(token_revoked=True), "token.revoked"),
     ],
 )
-def test_the_rule_says_what_ended(liveness: Liveness, ended: str) -> None:
+def test_liveness_refusal_names_the_first_cause(liveness: Liveness, ended: str) -> None:
     problem = require_live(liveness, Instant(10))
     assert (problem.check if problem else "") == (f"live.{ended}" if ended else "")
     assert problem is None or problem.code is ErrorCode.INVALID_GRANT

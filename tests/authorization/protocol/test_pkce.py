@@ -59,7 +59,7 @@ def test_a_good_challenge_passes_and_none_is_needed_of_everyone() -> None:
         ("é" * 43, "S256", False, "pkce.malformed"),
     ],
 )
-def test_what_is_no_challenge_is_refused(
+def test_missing_or_invalid_code_challenge_is_refused(
     challenge: str | None, method: str | None, needed: bool, check: str
 ) -> None:
     with pytest.raises(Refused) as caught:

@@ -30,7 +30,7 @@ def _read_by_value(**claims: object) -> Claims:
     return read_request_object(payload, CLIENT, issuer=ISSUER, now=NOW, by_value=True)
 
 
-def test_what_is_inside_is_laid_over_what_came_beside_it() -> None:
+def test_claims_of_the_request_object_override_outer_parameters() -> None:
     outside = {"client_id": "printer", "state": "outside", "scope": "openid", "request": "a.b.c"}
     inside: Claims = {
         "iss": "printer",

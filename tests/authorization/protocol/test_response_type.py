@@ -57,7 +57,7 @@ def test_unknown_response_type_is_none(text: str) -> None:
         ("id_token", "web_message", "fragment"),
     ],
 )
-def test_an_answer_travels_as_asked_where_it_may_and_else_as_usual(
+def test_requested_response_mode_is_used_if_allowed_otherwise_the_default(
     response_type: str, response_mode: str | None, mode: str
 ) -> None:
     assert mode_of_answer(response_type, response_mode) == mode

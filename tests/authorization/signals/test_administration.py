@@ -277,7 +277,7 @@ def test_secret_is_sealed_again_after_a_change_of_the_keyring(tmp_path: Path) ->
     administering(story, tmp_path)
 
 
-def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_signal_queue_drops_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MOST_WAITING", 3)
     monkeypatch.setattr(jobs, "_BOUND_EVERY", 0.01)
 

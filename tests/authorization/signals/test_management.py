@@ -42,7 +42,7 @@ def managing(story: Callable[[Harness], object], path: Path, database: str = "")
     run(path, story, database, **FETCH)  # type: ignore[arg-type]
 
 
-def test_metadata_says_what_the_transmitter_does(tmp_path: Path) -> None:
+def test_metadata_describes_the_transmitter(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.call("GET", METADATA)
         issuer = it.foundation.issuer
@@ -415,7 +415,7 @@ def test_verification_echoes_its_state_and_is_limited(tmp_path: Path) -> None:
         {"format": "complex", "user": {"format": "email", "email": "ada@example.com"}},
     ],
 )
-def test_removed_subject_is_not_told_of_until_it_is_added(
+def test_no_events_are_sent_about_a_removed_subject_until_it_is_added(
     tmp_path: Path, subject: dict[str, object]
 ) -> None:
     async def story(it: Harness) -> None:

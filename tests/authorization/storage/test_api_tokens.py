@@ -40,7 +40,7 @@ def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_of_many_who_end_it_at_once_one_is_told_so(tmp_path: Path) -> None:
+def test_only_one_of_many_concurrent_calls_ends_the_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await caller(it)
         (token,) = await it.read(lambda tx: tx.api_tokens.page(END.at, END.id, 10))

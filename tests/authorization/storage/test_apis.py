@@ -182,7 +182,7 @@ def test_nothing_issued_while_disabling_survives(memory: Memory) -> None:
     assert all(_is_over(memory, name) for name in issued)
 
 
-def test_what_a_lost_transaction_read_is_not_kept(
+def test_api_read_before_a_failed_transaction_is_not_kept_in_the_cache(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = memory.read(lambda tx: revision(tx.db))

@@ -59,7 +59,7 @@ def test_many_processes_share_the_work_and_none_is_done_twice(memory: Memory) ->
     assert all(len(some) <= 3 for some in leases)
 
 
-def test_what_is_longest_due_goes_first(memory: Memory) -> None:
+def test_longest_due_delivery_is_leased_first(memory: Memory) -> None:
     older = replace(ONE, id="lt_0", due_at=Instant(NOW - 5))
     memory.write(lambda tx: tx.deliveries.add(older))
     assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 1))] == ["lt_0"]
@@ -89,7 +89,7 @@ def test_a_delivery_is_finished_once(memory: Memory) -> None:
     assert not memory.write(lambda tx: tx.deliveries.postpone(ONE, NOW))
 
 
-def test_what_the_version_before_queues_beside_is_moved_once(memory: Memory) -> None:
+def test_entries_queued_by_the_previous_version_are_moved_once(memory: Memory) -> None:
     def queue(tx: Transaction) -> None:
         tx.db.run(
             "INSERT INTO mails (id, kind, uid, sealed, attempts, due_at, created_at, expires_at)"

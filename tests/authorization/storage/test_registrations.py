@@ -53,7 +53,7 @@ def test_a_registration_ends_once(memory: Memory) -> None:
     assert not memory.write(lambda tx: tx.registrations.adopt("printer", NOW))
 
 
-def test_what_was_used_does_not_end_as_unused_and_not_as_idle(memory: Memory) -> None:
+def test_used_registration_ends_neither_as_unused_nor_as_idle(memory: Memory) -> None:
     late = Instant(NOW + days(1))
 
     def unused_and_idle(tx: Transaction) -> tuple[list[str], list[str]]:

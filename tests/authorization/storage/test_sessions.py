@@ -36,7 +36,7 @@ async def renew(it: Harness, before: Fingerprint, after: str) -> bool:
     return await it.store.write(lambda tx: tx.sessions.renew(LATER, before, Fingerprint(after)))
 
 
-def test_of_many_who_renew_with_one_cookie_one_is_told_so(
+def test_only_one_of_many_concurrent_renewals_with_one_cookie_succeeds(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -61,7 +61,7 @@ def test_a_session_that_ended_does_not_go_on(tmp_path: Path, database_url: str) 
     run(tmp_path, story, database_url)
 
 
-def test_apps_told_of_a_session_are_kept_for_as_long_as_it_goes_on(
+def test_participants_are_kept_for_as_long_as_their_session_lasts(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -105,7 +105,7 @@ def test_a_look_that_was_of_use_may_be_followed_by_another() -> None:
     asyncio.run(story())
 
 
-def test_what_others_make_us_look_at_costs_a_client_nothing() -> None:
+def test_key_refresh_limit_of_a_client_is_not_used_up_by_another_client() -> None:
     async def story() -> None:
         there = _There(_jwks(OLD))
         keys, ours, theirs = ClientKeys(there), _client("ours"), _client("theirs")

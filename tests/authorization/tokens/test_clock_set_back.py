@@ -85,7 +85,7 @@ def test_access_token_issued_in_the_future_can_be_revoked(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("ended", ["client", "grant"])
-def test_what_ends_after_the_clock_was_set_back_ends_what_it_issued(
+def test_revocation_covers_tokens_issued_before_the_clock_was_set_back(
     tmp_path: Path, ended: str
 ) -> None:
     async def story(it: Harness) -> None:

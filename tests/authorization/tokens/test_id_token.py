@@ -122,7 +122,7 @@ def test_ed25519_comes_with_the_longer_hash() -> None:
     assert len(half_hash("x", "HS256")) == 22
 
 
-def test_what_the_scope_asks_for_is_left_to_userinfo_where_an_access_token_opens_it() -> None:
+def test_scope_claims_are_in_the_id_token_only_when_enabled() -> None:
     scoped = changed(WHOLE, scope=Scope.of("openid", "profile", "email"))
     assert not {"name", "nickname", "email"} & set(_mint(scoped).claims)
     alone = _mint(changed(scoped, with_scope_claims=True)).claims
@@ -132,14 +132,14 @@ def test_what_the_scope_asks_for_is_left_to_userinfo_where_an_access_token_opens
     )
 
 
-def test_single_claims_asked_of_it_are_in_it_and_those_of_userinfo_are_not() -> None:
+def test_id_token_has_claims_requested_for_it_and_not_those_for_userinfo() -> None:
     request = ClaimsRequest.parse('{"id_token":{"nickname":null},"userinfo":{"email":null}}')
     claims = _mint(changed(WHOLE, claims=request)).claims
     assert claims["nickname"] == "Countess"
     assert "email" not in claims
 
 
-def test_nothing_that_is_asked_for_replaces_what_the_token_itself_says() -> None:
+def test_claims_request_cannot_replace_the_id_tokens_own_claims() -> None:
     request = ClaimsRequest.parse('{"id_token":{"sub":{"value":"7"},"auth_time":null,"acr":null}}')
     assert _mint(changed(WHOLE, claims=request)).claims == _mint(WHOLE).claims
 

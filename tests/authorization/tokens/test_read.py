@@ -55,7 +55,7 @@ def test_a_token_is_verified_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_known_before_ends_when_it_says(tmp_path: Path) -> None:
+def test_cached_token_is_refused_at_its_expiry_time(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         reads, text = reader(it), await token(it)
         it.clock.forward(59)

@@ -222,7 +222,7 @@ def test_replica_that_became_a_primary_of_its_own_no_longer_answers(
     served(pair, tmp_path, story)
 
 
-def test_changed_account_is_told_at_once(pair: Pair, tmp_path: Path) -> None:
+def test_userinfo_of_changed_account_ignores_a_lagging_replica(pair: Pair, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", scopes=_SCOPES)
         token = (await it.tokens("web", _SCOPE)).text("access_token")

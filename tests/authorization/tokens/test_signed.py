@@ -126,7 +126,7 @@ def test_client_without_algorithm_gets_rs256_where_the_server_has_it(
 
 
 @pytest.mark.filterwarnings("ignore:EdDSA is deprecated")
-def test_what_each_algorithm_signs_and_each_pair_encrypts_a_second_library_reads(
+def test_second_library_reads_every_signing_and_encryption_algorithm(
     tmp_path: Path,
 ) -> None:
     async def story(it: World) -> None:

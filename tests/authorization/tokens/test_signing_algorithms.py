@@ -124,7 +124,7 @@ def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
     run(sqlite_url, tmp_path, story)
 
 
-def test_an_algorithm_that_is_no_longer_wanted_ends_when_its_keys_time_is_up(
+def test_keys_of_a_removed_algorithm_remain_until_their_lifetime_ends(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -195,5 +195,5 @@ def test_slow_key_generation_blocks_no_request(sqlite_url: str, tmp_path: Path) 
     run(sqlite_url, tmp_path, story)
 
 
-def test_the_plan_of_who_says_nothing_is_the_usual_algorithm() -> None:
+def test_key_plan_without_algorithms_uses_es256() -> None:
     assert PLAN.algorithms == (Algorithm.ES256,)

@@ -307,7 +307,7 @@ def test_apply_on_postgresql_writes_all_or_nothing(tmp_path: Path, postgres_url:
     assert levels["authorization database's clock"] == "ok"
 
 
-def test_users_say_the_standard_claims(tmp_path: Path) -> None:
+def test_standard_claims_of_users_are_applied(tmp_path: Path) -> None:
     configure(tmp_path)
     text = """
 [[users]]
@@ -344,7 +344,7 @@ def test_invalid_claim_is_reported_with_its_place(tmp_path: Path) -> None:
         assert field in ran.err
 
 
-def test_the_sector_of_a_client_with_scopes_of_an_api_is_asked(tmp_path: Path) -> None:
+def test_unreachable_sector_of_a_client_with_api_scopes_is_refused(tmp_path: Path) -> None:
     configure(tmp_path)
     sector = 'sector_identifier_uri = "https://nowhere.invalid/list"\n'
     ran = apply(tmp_path, APIS + sector, "--yes")
@@ -357,7 +357,7 @@ def test_the_sector_of_a_client_with_scopes_of_an_api_is_asked(tmp_path: Path) -
     assert "sector" in ran.err
 
 
-def test_clients_say_what_they_register_for_openid_connect(tmp_path: Path) -> None:
+def test_openid_metadata_of_clients_is_applied_and_checked(tmp_path: Path) -> None:
     configure(tmp_path)
     more = """
 response_types = ["code"]

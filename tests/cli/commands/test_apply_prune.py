@@ -157,7 +157,7 @@ def test_a_file_owns_what_it_adopted_and_forgets_what_was_removed_by_hand(tmp_pa
     assert apply(tmp_path, NAME + STAY, "--prune").out == NOTHING
 
 
-def test_what_somebody_else_disabled_is_not_enabled_again(tmp_path: Path) -> None:
+def test_user_disabled_by_another_command_is_not_enabled_again(tmp_path: Path) -> None:
     configure(tmp_path)
     assert apply(tmp_path, NAME + STAY, "--yes").code == 0
     assert "- user ada: disabled" in apply(tmp_path, NAME, "--prune", "--yes").out
@@ -172,7 +172,7 @@ def test_what_somebody_else_disabled_is_not_enabled_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("typed", "code"), [("sight", 1), ("site", 0)])
-def test_a_terminal_asks_for_the_name_of_the_file(tmp_path: Path, typed: str, code: int) -> None:
+def test_prune_requires_typing_the_name_of_the_file(tmp_path: Path, typed: str, code: int) -> None:
     configure(tmp_path)
     assert apply(tmp_path, NAME + STAY, "--yes").code == 0
     before = dump(tmp_path)

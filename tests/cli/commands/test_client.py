@@ -183,7 +183,7 @@ def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
     assert "https://app.example/back" in client(tmp_path, "show", "printer").out
 
 
-def test_a_client_is_changed_where_something_is_said_and_nowhere_else(tmp_path: Path) -> None:
+def test_change_of_a_client_affects_only_the_given_fields(tmp_path: Path) -> None:
     make_printer(tmp_path)
     before = client(tmp_path, "show", "printer", "--json").json
     ran = client(

@@ -61,7 +61,7 @@ def test_two_databases_exchanged_are_noticed(tmp_path: Path) -> None:
     assert "ok" not in ran.out.split()
 
 
-def test_a_postgresql_that_is_away_is_told_without_its_password(tmp_path: Path) -> None:
+def test_unreachable_postgresql_is_reported_without_its_password(tmp_path: Path) -> None:
     configure(tmp_path)
     away = {"VALETKEY__RESOURCE__DATABASE": "postgresql://me:hunter2@127.0.0.1:9/none"}
     ran = valetkey("database", "check", here=tmp_path, environment=away)

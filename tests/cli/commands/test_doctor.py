@@ -186,7 +186,7 @@ def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
     assert "Check that it is running." in ran.out
 
 
-def test_a_log_that_holds_the_canary_is_found_wherever_it_stands(tmp_path: Path) -> None:
+def test_canary_is_found_in_a_log_across_a_read_boundary(tmp_path: Path) -> None:
     log = tmp_path / "proxy.log"
     # Across the border of two reads, as luck would have it.
     log.write_bytes(b"x" * ((1 << 20) - 5) + b"canary0123456789 401")
@@ -214,7 +214,7 @@ def test_keys_that_do_not_open_are_found(tmp_path: Path) -> None:
     assert levels(ran)["keyring"] == "error"
 
 
-def test_weak_file_modes_and_few_descriptors_are_told_with_the_fix(tmp_path: Path) -> None:
+def test_weak_file_modes_and_few_descriptors_are_reported_with_the_fix(tmp_path: Path) -> None:
     configure(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     credential = tmp_path / "valetkey/resource-server.credential"

@@ -74,7 +74,7 @@ def test_both_logs_are_read_page_by_page_as_one(tmp_path: Path) -> None:
     assert logged(tmp_path, "--after", "1970-01-02") == []
 
 
-def test_changes_of_one_object_are_told_with_who_made_them(tmp_path: Path) -> None:
+def test_changes_of_one_object_are_listed_with_the_actor(tmp_path: Path) -> None:
     filled(tmp_path)
     notes = logged(tmp_path, "--object", "notes", "--after", "1970-01-01")
     assert [event["id"] for event in notes] == ["x_0.1", "x_0.2", "x_1.1", "x_2.1"]

@@ -70,7 +70,7 @@ def test_an_unknown_reference_is_a_failure_and_a_wrong_one_an_operator_error(
     assert "looks like" in wrong.err
 
 
-def test_in_the_wrong_folder_it_says_so(tmp_path: Path) -> None:
+def test_folder_without_a_database_is_reported_and_stays_unchanged(tmp_path: Path) -> None:
     ran = valetkey("explain", "VK-7F3K-9QXM-2RTD", here=tmp_path)
     assert ran.code == 2
     assert "there is no database here" in ran.err

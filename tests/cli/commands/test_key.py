@@ -207,7 +207,7 @@ def test_another_databases_keyring_is_noticed(tmp_path: Path) -> None:
     assert states(tmp_path) == ["current", "next"]
 
 
-def test_a_keyring_is_replaced_only_if_the_operator_says_so(tmp_path: Path) -> None:
+def test_restore_replaces_a_different_keyring_only_with_yes(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass

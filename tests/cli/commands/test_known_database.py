@@ -40,7 +40,7 @@ def said(log: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization", "resource"])
-def test_missing_database_is_not_replaced_unless_a_new_one_is_asked_for(
+def test_missing_database_is_created_again_only_with_the_new_option(
     tmp_path: Path, name: str
 ) -> None:
     begun(tmp_path)

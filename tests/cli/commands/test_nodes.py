@@ -109,7 +109,7 @@ def test_worker_that_is_killed_goes_on_for_its_node(here: Path) -> None:
         assert _nodes(here) == 1
 
 
-def test_backup_is_recorded_and_a_restored_database_says_so(tmp_path: Path) -> None:
+def test_doctor_reports_the_last_backup_and_whether_it_precedes_a_restore(tmp_path: Path) -> None:
     begin(tmp_path)
     (none,) = _said(tmp_path, "backup")
     assert (none["check"], none["level"]) == ("no_backup", "ok")

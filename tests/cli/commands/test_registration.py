@@ -50,7 +50,7 @@ def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
     assert "There are no tokens" in registration(tmp_path, "list").err
 
 
-def test_where_registration_is_off_that_is_said(tmp_path: Path) -> None:
+def test_invite_warns_if_registration_is_off(tmp_path: Path) -> None:
     begin(tmp_path)
     ran = registration(tmp_path, "invite", "--json")
     assert ran.code == 0, ran.err

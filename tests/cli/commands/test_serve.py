@@ -41,7 +41,7 @@ def eventually(question: Callable[[], bool], what: str) -> None:
     wait_until(question, what)
 
 
-def test_both_servers_start_from_nothing_and_stop_when_asked(tmp_path: Path) -> None:
+def test_both_servers_start_without_a_database_and_stop_on_sigterm(tmp_path: Path) -> None:
     configure(tmp_path)
     documented = ARCHIVE.is_file()
     with serving(tmp_path, subprocess.Popen) as site:
@@ -101,7 +101,7 @@ def test_servers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         eventually(lambda: not any(is_alive(pid) for pid in processes), "servers are alive")
 
 
-def test_a_port_in_use_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -233,7 +233,7 @@ def test_database_that_others_may_read_is_refused_by_every_command(
         assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "valetkey").iterdir())
 
 
-def test_a_resource_server_alone_asks_for_its_credential(tmp_path: Path) -> None:
+def test_resource_server_alone_requires_its_credential(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = valetkey("serve", "resource", here=tmp_path)
     assert ran.code == 2

@@ -99,14 +99,14 @@ def test_a_password_is_replaced(tmp_path: Path) -> None:
     assert "valetkey user list" in unknown.err
 
 
-def test_an_empty_register_says_what_to_do_next(tmp_path: Path) -> None:
+def test_empty_user_list_suggests_user_create(tmp_path: Path) -> None:
     begin(tmp_path)
     ran = user(tmp_path, "list")
     assert ran.code == 0
     assert "valetkey user create" in ran.err
 
 
-def test_an_account_says_the_standard_claims_and_shows_them(tmp_path: Path) -> None:
+def test_standard_claims_are_set_on_create_and_shown(tmp_path: Path) -> None:
     begin(tmp_path)
     options = (
         *("--given-name", "Ada", "--birthdate", "1815-12-10", "--zoneinfo", "Europe/London"),

@@ -18,13 +18,13 @@ def found(section: MailSettings) -> Finding:
     return asyncio.run(mail(settings))
 
 
-def test_mail_that_is_off_is_told_with_what_it_costs() -> None:
+def test_disabled_mail_is_a_warning_with_its_consequence_and_fix() -> None:
     assert found(MailSettings()).level is Level.WARNING
     assert "cannot reset passwords" in found(MailSettings()).sentence
     assert "mail.host" in found(MailSettings()).fix
 
 
-def test_a_mailbox_is_told() -> None:
+def test_mailbox_transport_is_a_warning() -> None:
     assert found(MailSettings(transport=MailTransport.MAILBOX)).level is Level.WARNING
 
 

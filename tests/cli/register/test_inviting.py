@@ -14,7 +14,7 @@ def configured(here: Path, more: str) -> None:
     file.write_text(file.read_text() + more)
 
 
-def test_where_mail_is_off_the_link_is_told(tmp_path: Path) -> None:
+def test_invite_prints_the_link_if_mail_is_off(tmp_path: Path) -> None:
     configured(tmp_path, _ACCOUNTS)
     ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
     assert ran.code == 0, ran.err

@@ -13,7 +13,7 @@ _ALLOWED = 5
 _ASKED = 15
 
 
-def test_all_workers_together_allow_what_the_setting_says(tmp_path: Path) -> None:
+def test_rate_limit_applies_to_all_workers_together(tmp_path: Path) -> None:
     file = configure(tmp_path)
     limits = f"[resource]\nrequests_per_minute = {_ALLOWED}\nworkers = 3"
     assert "[resource]\n" in file.read_text()

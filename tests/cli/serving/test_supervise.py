@@ -56,7 +56,7 @@ def ready_line(parent: subprocess.Popen[str]) -> str:
     return parent.stdout.readline()
 
 
-def test_ready_is_said_once_when_every_child_of_every_server_is(tmp_path: Path) -> None:
+def test_ready_is_printed_once_when_every_child_is_ready(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=2", "resource=fine=1") as parent:
         assert ready_line(parent) == "ready\n"
@@ -98,7 +98,7 @@ def test_on_one_core_the_second_server_is_born_when_the_first_is_ready(tmp_path:
     assert messages[:born].count(("good", "ready")) == 2
 
 
-def test_a_child_that_dies_is_replaced_and_ready_is_not_said_again(tmp_path: Path) -> None:
+def test_child_that_dies_is_replaced_without_a_second_ready_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=1") as parent:
         ready_line(parent)
@@ -175,7 +175,7 @@ def test_supervisor_survives_fork_server_that_cannot_start(tmp_path: Path) -> No
         eventually(lambda: len(pids(log, "ready")) == 2, "nothing is started")
 
 
-def test_callers_are_told_to_come_again_while_no_worker_starts(tmp_path: Path) -> None:
+def test_clients_receive_503_with_retry_after_while_no_worker_starts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=frail=1") as parent:
         assert ready_line(parent) == "ready\n"

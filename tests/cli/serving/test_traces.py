@@ -26,7 +26,7 @@ def _children(heard: Receiver, parent: Received) -> set[str]:
     return {span.name for span in same if span.parent == parent.span_id}
 
 
-def test_trace_leads_from_request_to_statements_hash_and_other_server(
+def test_trace_connects_request_statements_password_hash_and_other_server(
     database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with otlp_receiver() as heard:

@@ -47,7 +47,7 @@ def _trust(folder: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_tls_client_is_told_to_come_again(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_tls_client_receives_503_with_retry_after(tmp_path: Path, version: ssl.TLSVersion) -> None:
     certify(tmp_path)
     trust = _trust(tmp_path)
     trust.minimum_version = trust.maximum_version = version
@@ -85,7 +85,7 @@ def test_client_that_sends_nothing_is_closed(
             assert monotonic() - begun < CEILING / 2
 
 
-def test_silent_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_block_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certify(tmp_path)
     monkeypatch.setattr(unavailable, "_LONGEST", CEILING)
     monkeypatch.setattr(unavailable, "_MOST", 10)

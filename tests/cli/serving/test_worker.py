@@ -84,7 +84,7 @@ def test_open_file_limit_is_raised_and_connections_fitted_to_it(tmp_path: Path) 
     assert '"used":172' in log
 
 
-def test_crash_loop_says_its_cause_in_the_log_and_in_doctor(tmp_path: Path) -> None:
+def test_cause_of_a_crash_loop_is_in_the_log_and_in_doctor(tmp_path: Path) -> None:
     here = tmp_path / "node"
     node, address = Node(here), f"127.0.0.1:{free_port()}"
     api = f'[resource]\nurl = "http://127.0.0.1:{free_port()}"\nobjects = "objects"\n'

@@ -221,7 +221,7 @@ def test_new_keys_are_found_by_who_knew_the_old_ones(
     assert _kid(before["id_token"]) != _kid(after["id_token"])
 
 
-def test_scopes_and_claims_are_what_was_asked_for(script: Script, op: Provider) -> None:
+def test_userinfo_contains_only_claims_of_the_requested_scope(script: Script, op: Provider) -> None:
     app = App.register(script, op)
     tokens = app.sign_in(scope="openid email")
     claims = tokens["claims"]

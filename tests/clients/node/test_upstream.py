@@ -144,7 +144,7 @@ def test_answer_to_another_request_or_of_another_server_is_refused(
     assert "/oauth/sign-in" in here.open(f"{it.servers.auth_url}/account/sessions").url
 
 
-def test_provider_that_names_another_issuer_is_not_asked(it: Federated) -> None:
+def test_provider_metadata_with_another_issuer_is_refused(it: Federated) -> None:
     page = it.leave(UserAgent(it.servers.auth_url), "alias")
     assert (page.status, page.location) == (403, "")
     assert it.refused_by(page) == "federation.discovery_issuer"

@@ -26,7 +26,7 @@ def test_authlib_signs_with_the_secret(tmp_path: Path) -> None:
         assert answer.status_code == 200, answer.text
 
 
-def test_authlib_signs_with_a_key_that_lies_at_an_address(tmp_path: Path) -> None:
+def test_authlib_assertion_is_verified_with_a_key_from_jwks_uri(tmp_path: Path) -> None:
     with apps(tmp_path, ip_network("127.0.0.0/8")) as it, pages() as there:
         there.at["/jwks"] = Page(jwks(it.key))
         it.app("app", jwks_uri=f"{there.url}/jwks")

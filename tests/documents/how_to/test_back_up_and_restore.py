@@ -9,7 +9,7 @@ from tests.documents.shell import Terminal
 PAGE = "docs/how-to/operate/back-up-and-restore.md"
 
 
-def test_what_was_backed_up_is_there_again_after_a_disaster(tmp_path: Path) -> None:
+def test_backup_is_restored_after_data_loss(tmp_path: Path) -> None:
     (apply,) = (
         b for b in blocks("docs/how-to/apps/register-a-client.md") if b.title == "apply.toml"
     )

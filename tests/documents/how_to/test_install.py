@@ -12,7 +12,7 @@ from valetkey.testing.browser import UserAgent
 PAGE = "docs/how-to/operate/install.md"
 
 
-def test_guide_leads_from_questions_to_a_consent_page(tmp_path: Path) -> None:
+def test_install_guide_works_from_init_to_the_consent_page(tmp_path: Path) -> None:
     follow(Terminal(tmp_path))
 
 

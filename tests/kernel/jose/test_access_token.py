@@ -55,7 +55,7 @@ def _check(claims: jwt.Claims, now: int = 1_000) -> str:
     return refused.value.refusal.check
 
 
-def test_what_is_signed_is_what_is_verified() -> None:
+def test_verified_token_equals_the_signed_token() -> None:
     assert _verify(_TOKEN.sign(_KEY)) == _TOKEN
 
 
@@ -169,7 +169,7 @@ def test_audience_without_path_is_the_same_with_a_slash() -> None:
         assert _check(_CLAIMS | {"aud": other}) == "jwt.aud"
 
 
-def test_an_unknown_key_is_told_apart_because_newer_keys_may_help() -> None:
+def test_unknown_key_is_refused_with_its_own_check() -> None:
     with pytest.raises(Refused) as refused:
         _verify(_TOKEN.sign(SigningKey.generate()))
     assert refused.value.refusal.check == access_token.UNKNOWN_KEY

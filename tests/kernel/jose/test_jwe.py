@@ -51,7 +51,7 @@ def _encrypt(payload: bytes, alg: str, enc: str, cty: str = "JWT") -> str:
 @pytest.mark.parametrize("payload", [b"", b"a.b.c", b"\x00" * 40_000], ids=len)
 @pytest.mark.parametrize("enc", ENCRYPTIONS)
 @pytest.mark.parametrize("alg", ALGORITHMS)
-def test_what_we_encrypt_a_second_library_reads(alg: str, enc: str, payload: bytes) -> None:
+def test_second_library_decrypts_our_encryption(alg: str, enc: str, payload: bytes) -> None:
     text = _encrypt(payload, alg, enc)
     read = jwe.decrypt_compact(text, _theirs(alg), algorithms=[alg, enc])
     assert read.plaintext == payload
@@ -175,7 +175,7 @@ def test_a_key_that_cannot_be_encrypted_to_is_left_out(unusable: object) -> None
     assert [key.kid for key in keys] == ["good"]
 
 
-def test_a_key_that_says_what_it_is_for_comes_before_one_that_does_not() -> None:
+def test_key_with_use_is_preferred_to_one_without() -> None:
     silent, said = (_PUBLIC[ECDH_ES] | {"kid": kid} for kid in ("silent", "said"))
     keys = EncryptionKeys.parse(_set(silent, said | {"use": "enc"}))
     assert [key.kid for key in keys] == ["said", "silent"]
@@ -203,7 +203,7 @@ def test_keys_come_back_as_they_were_kept() -> None:
     ],
     ids=["nothing", "a list", "an object of keys", "long", "many"],
 )
-def test_what_is_no_key_set_is_refused(document: bytes, check: str) -> None:
+def test_invalid_key_set_is_refused(document: bytes, check: str) -> None:
     with pytest.raises(Refused) as refused:
         EncryptionKeys.parse(document)
     assert refused.value.refusal.code is ErrorCode.INVALID_CLIENT_METADATA

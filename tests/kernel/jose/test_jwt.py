@@ -84,7 +84,7 @@ def _signature(token: str) -> bytes:
 
 @_OLD_NAME
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_what_we_sign_a_second_library_verifies(algorithm: Algorithm) -> None:
+def test_second_library_verifies_our_signature(algorithm: Algorithm) -> None:
     key = SigningKey.generate(algorithm)
     token = jwt.sign(_CLAIMS, key, typ="at+jwt")
     theirs = jws.deserialize_compact(
@@ -96,7 +96,7 @@ def test_what_we_sign_a_second_library_verifies(algorithm: Algorithm) -> None:
 
 @_OLD_NAME
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_what_a_second_library_signs_we_verify(algorithm: Algorithm) -> None:
+def test_signature_of_a_second_library_is_verified(algorithm: Algorithm) -> None:
     key = SigningKey.generate(algorithm)
     header = {"alg": algorithm.value, "kid": key.kid, "typ": "at+jwt"}
     theirs = import_key(json.loads(key.private_jwk()))
@@ -120,7 +120,7 @@ def test_a_header_that_is_not_ours_is_refused_by_name(row: _Case) -> None:
 
 
 @pytest.mark.parametrize("row", rows("jwt_header.toml", "accepted", _Case), ids=lambda row: row.why)
-def test_a_header_as_the_rfcs_say_is_accepted(row: _Case) -> None:
+def test_header_that_conforms_to_the_rfcs_is_accepted(row: _Case) -> None:
     header = row.header.replace("@KID@", _KEY.kid)
     assert _verify(_token(header.encode(), json.dumps(_CLAIMS).encode())) == _CLAIMS
 
@@ -349,7 +349,7 @@ def _unsigned(header: object, signature: str = "") -> str:
     return f"{'.'.join(parts)}.{signature}"
 
 
-def test_what_has_no_signature_is_read_only_by_who_asks_for_it() -> None:
+def test_unsigned_token_is_accepted_only_by_parse_unsigned() -> None:
     token = _unsigned({"alg": "none", "typ": "JWT"})
     assert _refusal(token).check == "jwt.encoding"
     assert json.loads(jwt.parse_unsigned(token, ("jwt",)).payload) == _CLAIMS
@@ -365,7 +365,7 @@ def test_what_has_no_signature_is_read_only_by_who_asks_for_it() -> None:
             jwt.parse_unsigned(other, ("jwt",))
 
 
-def test_a_header_is_told_before_anything_is_proven() -> None:
+def test_header_can_be_read_before_verification() -> None:
     header = jwt.header_of(jwt.sign(_CLAIMS, _KEY, typ="at+jwt"))
     assert header == jwt.Header("ES256", _KEY.kid, "at+jwt")
     for broken in ("", "..", "x.y.z", "." * 1_000_000):

@@ -233,7 +233,7 @@ def test_published_key_set_may_exceed_the_limit_for_clients() -> None:
     ],
     ids=str,
 )
-def test_a_key_that_says_it_encrypts_lies_beside_the_keys_of_signatures(
+def test_encryption_keys_are_ignored_among_signature_keys(
     said: dict[str, object],
 ) -> None:
     bare = {"kty": "RSA", "n": _RSA.public.jwk["n"], "e": _RSA.public.jwk["e"]}
@@ -300,7 +300,7 @@ def test_published_keys_may_share_a_kid() -> None:
     "document",
     [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":null}', b'{"keys":[1]}', b"\xff", b"{"],
 )
-def test_what_is_no_key_set_is_refused(document: bytes) -> None:
+def test_invalid_key_set_is_refused(document: bytes) -> None:
     assert _check(document) == "jwks.json"
 
 
@@ -316,7 +316,7 @@ def test_members_that_we_do_not_know_are_ignored_and_not_kept() -> None:
     assert key.jwk == _EC.public.jwk
 
 
-def test_an_rsa_key_that_does_not_say_verifies_both_and_one_that_says_only_its_own() -> None:
+def test_rsa_key_allows_both_algorithms_unless_alg_restricts_it() -> None:
     open_ = PublicKey.parse(json.dumps({k: v for k, v in _RSA.public.jwk.items() if k != "alg"}))
     assert open_.algorithms == (Algorithm.RS256, Algorithm.PS256)
     assert open_.verifies(Algorithm.RS256, _RSA.sign(b"x"), b"x")

@@ -40,7 +40,7 @@ def _check(token: str, secrets: Collection[Secret] = (_SECRET,)) -> str:
     return refused.value.refusal.check
 
 
-def test_what_we_sign_a_second_library_verifies() -> None:
+def test_second_library_verifies_our_signature() -> None:
     theirs = jws.deserialize_compact(
         sign_shared(_CLAIMS, _SECRET), OctKey.import_key(_TEXT), ["HS256"]
     )
@@ -49,7 +49,7 @@ def test_what_we_sign_a_second_library_verifies() -> None:
 
 
 @pytest.mark.parametrize("header", [{}, {"typ": "JWT"}, {"kid": "any"}], ids=str)
-def test_what_a_second_library_signs_we_verify(header: dict[str, str]) -> None:
+def test_signature_of_a_second_library_is_verified(header: dict[str, str]) -> None:
     token = jws.serialize_compact(
         {"alg": "HS256", **header}, json.dumps(_CLAIMS), OctKey.import_key(_TEXT), ["HS256"]
     )

@@ -52,7 +52,7 @@ async def _won(work: Awaitable[Representation]) -> bool:
     return True
 
 
-def test_each_change_says_who_did_what_and_not_what_it_holds(engine: Engine) -> None:
+def test_change_is_logged_with_its_actor_but_without_its_content(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         records, me = _records(engine), _visit()
@@ -141,7 +141,7 @@ def test_of_sixty_four_posts_with_one_key_one_is_in_the_log(engine: Engine) -> N
     asyncio.run(contend())
 
 
-def test_what_was_refused_or_changed_nothing_is_not_in_the_log(engine: Engine) -> None:
+def test_refused_or_empty_changes_are_not_logged(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         records, me, other = _records(engine), _visit(), _visit("1002")

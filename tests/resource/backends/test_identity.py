@@ -96,7 +96,7 @@ def test_a_client_reads_and_changes_itself(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_the_issuer_refuses_keeps_its_pointers_and_its_reference(tmp_path: Path) -> None:
+def test_issuer_refusal_is_passed_on_with_pointers_and_reference(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             call.issuer.clients["printer"] = {"client_id": "printer"}

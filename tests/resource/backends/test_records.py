@@ -183,7 +183,7 @@ class _Contended:
         return work(self)
 
 
-def test_who_never_wins_is_told_to_come_again() -> None:
+def test_write_that_always_conflicts_is_refused_as_temporarily_unavailable() -> None:
     async def story() -> None:
         row = ("note_1", '{"title":"x","text":""}', 1, _NOW, _NOW)
         records = _records(cast("Engine", _Contended([row])))
@@ -198,7 +198,7 @@ def test_who_never_wins_is_told_to_come_again() -> None:
     asyncio.run(story())
 
 
-def test_what_others_wrote_is_read_at_once(database_url: str, tmp_path: Path) -> None:
+def test_changes_by_another_server_are_read_at_once(database_url: str, tmp_path: Path) -> None:
     async def story() -> None:
         engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
         await migrate(engines[0], _SCHEMA)

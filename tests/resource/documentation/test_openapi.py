@@ -66,7 +66,7 @@ def test_it_names_every_method_that_is_served(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_every_reference_leads_somewhere(tmp_path: Path) -> None:
+def test_every_reference_resolves(tmp_path: Path) -> None:
     described = _document(tmp_path)
     references = set(_references(described))
     assert references
@@ -91,7 +91,7 @@ def test_operations_have_names_of_their_own_and_scopes_with_a_sentence(tmp_path:
             assert set(demand["oauth2"]) <= set(scopes), (path, method)
 
 
-def test_examples_are_what_their_schemas_say(tmp_path: Path) -> None:
+def test_examples_match_their_schemas(tmp_path: Path) -> None:
     described = _document(tmp_path)
     seen = 0
     for path, method, operation in _operations(described):
@@ -139,7 +139,7 @@ def test_a_demanded_precondition_is_a_required_parameter(tmp_path: Path) -> None
         assert ("428" in described["paths"][path]["put"]["responses"]) is required
 
 
-def test_lists_say_by_what_they_sort_and_filter(tmp_path: Path) -> None:
+def test_list_parameters_state_sort_and_filter_fields(tmp_path: Path) -> None:
     parameters = _document(tmp_path)["paths"]["/v2/songs"]["get"]["parameters"]
     by_name = {parameter["name"]: parameter["schema"] for parameter in parameters}
     assert "-changed_at" in by_name["sort"]["enum"]

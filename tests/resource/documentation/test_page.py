@@ -75,7 +75,7 @@ def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert all(f'id="{link[1:]}"' in text for link in links if link.startswith("#"))
 
 
-def test_what_the_operator_wrote_stays_text(tmp_path: Path) -> None:
+def test_text_of_the_operator_is_escaped(tmp_path: Path) -> None:
     text = _text(
         tmp_path, ApiIdentity("<script>alert(1)</script>&", "https://a.example", "https://b")
     )

@@ -110,7 +110,7 @@ def test_an_integer_written_as_a_fraction_is_kept_as_an_integer(tmp_path: Path) 
     asyncio.run(story())
 
 
-def test_an_object_in_json_schema_says_every_error_at_its_place(tmp_path: Path) -> None:
+def test_json_schema_errors_are_all_reported_with_their_pointers(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             answer = await call(

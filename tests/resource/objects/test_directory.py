@@ -139,7 +139,7 @@ def test_references_that_grow_without_end_are_refused(tmp_path: Path) -> None:
     assert "more than 5000 schemas" in problem.wrong
 
 
-def test_all_bad_files_are_told_at_once(tmp_path: Path) -> None:
+def test_all_invalid_files_are_reported_at_once(tmp_path: Path) -> None:
     write_objects(tmp_path, a_json="{", b_py="(", c_txt="fine")
     assert len(read_directory(_settings(tmp_path))[1]) == 2
 

@@ -76,7 +76,7 @@ async def _quick(call: Api, method: str, target: str, body: bytes, **headers: st
         ({"objects": [{}, 1, {}]}, ["/objects/1"]),
     ],
 )
-def test_what_does_not_fit_is_said_at_once_however_large_it_is(
+def test_schema_errors_of_huge_documents_are_reported_quickly(
     tmp_path: Path, fields: dict[str, Any], pointers: list[str]
 ) -> None:
     async def story() -> None:
@@ -156,7 +156,7 @@ def test_no_patch_of_something_large_takes_long(
     asyncio.run(story())
 
 
-def test_what_a_patch_makes_has_the_size_of_a_body_at_most(tmp_path: Path) -> None:
+def test_patched_document_is_limited_to_the_size_of_a_body(tmp_path: Path) -> None:
     async def story() -> None:
         async with blobs(tmp_path) as call:
             made = await call("POST", "/v2/blobs", {"list": [], "any": "x" * 400_000})

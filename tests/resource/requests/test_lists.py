@@ -148,7 +148,7 @@ def test_changes_move_an_object_in_its_lists(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_long_texts_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+def test_long_texts_with_a_common_prefix_are_distinguished(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             titles = [f"{'t' * 150}{number}" for number in range(5)]
@@ -244,7 +244,7 @@ def test_a_list_of_one_number_goes_on(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_few_fit_is_still_found_page_by_page(tmp_path: Path) -> None:
+def test_few_matches_among_many_objects_are_found_page_by_page(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(call, {"title": "t", "stars": 1, "live": True})

@@ -88,7 +88,7 @@ def test_the_end_of_an_object_is_announced_in_every_answer(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_an_allowance_is_told_and_ends_in_429(tmp_path: Path) -> None:
+def test_rate_limit_is_shown_in_headers_and_ends_in_429(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving_with(tmp_path, requests_per_minute=3) as call:
             for left in (2, 1, 0):
@@ -184,7 +184,7 @@ def test_only_exact_origins_can_be_named(origin: str) -> None:
         load(None, {"VALETKEY__RESOURCE__CORS_ORIGINS": origin})
 
 
-def test_who_reads_one_object_again_is_told_the_same(tmp_path: Path) -> None:
+def test_repeated_reads_of_one_object_get_the_same_answer(tmp_path: Path) -> None:
     async def story() -> None:
         settings = {"cors_origins": (_APP,), "requests_per_minute": 0}
         async with serving_with(tmp_path, **settings) as call:

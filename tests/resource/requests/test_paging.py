@@ -87,7 +87,7 @@ def test_a_cursor_is_too_old_after_a_day(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_cursor_says_nothing_to_who_reads_it(tmp_path: Path) -> None:
+def test_cursor_is_opaque_and_never_repeats(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             await _fill(call, 2)

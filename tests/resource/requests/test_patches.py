@@ -73,7 +73,7 @@ def test_all_six_operations_are_done_in_order(tmp_path: Path) -> None:
         {"op": "copy", "from": "/nowhere", "path": "/title"},
     ],
 )
-def test_what_does_not_fit_what_is_there_is_a_conflict(tmp_path: Path, operation: Any) -> None:
+def test_inapplicable_patch_operation_is_a_conflict(tmp_path: Path, operation: Any) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             path = await _task(call)
@@ -103,7 +103,7 @@ def test_what_does_not_fit_what_is_there_is_a_conflict(tmp_path: Path, operation
         ({"op": "move", "from": "/a", "path": "/a/b"}, "/0/from"),
     ],
 )
-def test_what_is_no_operation_is_named(operation: Any, pointer: str) -> None:
+def test_invalid_patch_operation_is_refused_with_its_pointer(operation: Any, pointer: str) -> None:
     with pytest.raises(Invalid) as invalid:
         read_json_patch([operation])
     assert [error.pointer for error in invalid.value.errors] == [pointer]
@@ -117,7 +117,7 @@ def test_a_patch_is_a_list_of_few_operations() -> None:
     assert read_json_patch([]) == JsonPatch(())
 
 
-def test_what_a_patch_makes_is_judged_as_a_whole(tmp_path: Path) -> None:
+def test_patched_document_is_validated_as_a_whole(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             path = await _task(call)
@@ -163,7 +163,7 @@ def test_a_json_patch_reaches_what_the_issuer_keeps(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_other_types_are_told_which_are_taken(tmp_path: Path) -> None:
+def test_unsupported_patch_type_gets_415_with_accept_patch(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             answer = await call("PATCH", await _task(call), {"title": "x"}, content_type="text/xml")

@@ -52,7 +52,7 @@ def test_if_match_guards_every_change(tmp_path: Path, tags: str, status: int) ->
     asyncio.run(story())
 
 
-def test_none_may_be_there_where_none_match_says_star() -> None:
+def test_if_none_match_star_refuses_an_existing_object() -> None:
     demands = read_preconditions(Headers([(b"if-none-match", b"*")]))
     demands.check(None)
     with pytest.raises(Refused, match="precondition_failed"):

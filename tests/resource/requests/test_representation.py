@@ -58,7 +58,7 @@ def test_another_content_type_is_refused(kind: str) -> None:
         read_document(Headers([(b"content-type", kind.encode())]), b"{}")
 
 
-def test_a_merge_patch_may_say_so_and_only_there() -> None:
+def test_merge_patch_type_is_accepted_for_patches_only() -> None:
     headers = Headers([(b"content-type", b"application/merge-patch+json; charset=UTF-8")])
     assert read_document(headers, b'{"a":null}', patch=True) == {"a": None}
     with pytest.raises(Refused, match="unsupported_media_type"):
@@ -85,12 +85,12 @@ def test_a_merge_patch_may_say_so_and_only_there() -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_two_readers_could_read_in_two_ways_is_refused(body: bytes) -> None:
+def test_malformed_or_ambiguous_json_is_refused(body: bytes) -> None:
     with pytest.raises(Refused, match="invalid_request"):
         read_document(Headers([(b"content-type", b"application/json")]), body)
 
 
-def test_a_patch_of_another_kind_is_told_which_is_known(tmp_path: Path) -> None:
+def test_unknown_patch_type_gets_415_with_accept_patch(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             answer = await call(

@@ -73,7 +73,7 @@ def test_the_newest_and_those_of_one_kind(engine: Engine) -> None:
     asyncio.run(story())
 
 
-def test_events_end_when_the_operator_says(engine: Engine) -> None:
+def test_events_are_deleted_after_the_configured_retention(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         await engine.write(_write)

@@ -90,7 +90,7 @@ def test_both_engines_list_in_one_order(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("count", [499, 500, 501])
-def test_what_is_older_than_its_lists_is_entered_in_batches(engine: Engine, count: int) -> None:
+def test_existing_objects_are_added_to_new_lists_in_batches(engine: Engine, count: int) -> None:
     owner = Owner("user:1")
 
     def fill(db: Connection) -> None:
@@ -118,7 +118,7 @@ def _page(
     return read_page(db, kind, owner, request)
 
 
-def test_pages_of_two_filters_lead_to_all_that_fit_and_nothing_else(
+def test_pages_of_two_filters_list_exactly_the_matching_objects(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With windows so small that some have nothing that fits, in both directions."""

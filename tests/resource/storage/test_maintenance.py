@@ -16,7 +16,7 @@ from valetkey.resource.storage.objects import KEY_SET, StoredValues
 _SCHEMA = "valetkey.resource.storage.schema"
 
 
-def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
+def test_queued_decisions_are_written_and_expire_after_a_week(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         clock = [1_000]
@@ -42,7 +42,7 @@ def test_what_waits_is_written_and_what_expired_is_gone(engine: Engine) -> None:
     asyncio.run(story())
 
 
-def test_a_database_that_is_away_is_no_fault_and_is_told(tmp_path: Path) -> None:
+def test_database_outage_is_tolerated_and_reported(tmp_path: Path) -> None:
     async def story() -> None:
         engine = connect("sqlite:///r.db", directory=tmp_path)
         await migrate(engine, _SCHEMA)

@@ -94,7 +94,7 @@ def test_websockets_are_let_in_and_refused_before_they_open() -> None:
         assert AUDIENCE in denied.value.headers["www-authenticate"]
 
 
-def test_a_server_that_cannot_send_a_denial_is_told_to_close() -> None:
+def test_websocket_is_closed_where_denial_responses_are_unsupported() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:

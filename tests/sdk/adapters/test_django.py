@@ -87,7 +87,7 @@ def test_asynchronous_view_is_protected_in_an_asynchronous_server() -> None:
     _story(ask, asynchronous=True)
 
 
-def test_a_middleware_stands_before_the_whole_site() -> None:
+def test_middleware_protects_the_whole_site() -> None:
     def notes(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"subject": caller_of(request).subject})
 

@@ -69,7 +69,7 @@ def test_route_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
         assert (late.status_code, late.json()["code"]) == (403, "insufficient_scope")
 
 
-def test_the_document_says_where_to_get_a_token_and_which() -> None:
+def test_openapi_names_the_token_endpoint_and_the_required_scopes() -> None:
     document = _app(gate()).openapi()
     scheme = document["components"]["securitySchemes"]["valetkey"]
     flow = scheme["flows"]["authorizationCode"]
@@ -79,7 +79,7 @@ def test_the_document_says_where_to_get_a_token_and_which() -> None:
     assert METADATA not in document["paths"]
 
 
-def test_where_the_endpoints_are_unknown_the_document_says_bearer() -> None:
+def test_openapi_declares_bearer_when_the_endpoints_are_unknown() -> None:
     issuer = Issuer("https://as.example", "https://as.example/keys")
     document = _app(Gate(issuer, audience=AUDIENCE)).openapi()
     scheme = document["components"]["securitySchemes"]["valetkey"]

@@ -7,7 +7,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.sdk import NO_TOKEN, Gate, Issuer
 
 
-def test_the_first_of_several_scopes_is_what_callers_are_told_to_ask_for() -> None:
+def test_challenge_names_the_first_of_several_scopes() -> None:
     headers = dict(gate().deny(NO_TOKEN, ("notes:read", "read")).headers)
     assert 'scope="notes:read"' in headers["www-authenticate"]
     assert headers["cache-control"] == "no-store"

@@ -111,7 +111,7 @@ def test_a_person_signs_in_at_a_real_server_and_the_token_is_renewed(tmp_path: P
         assert client.access_token().reveal() == again.access_token().reveal()
 
 
-def test_a_client_with_a_secret_asks_in_its_own_name() -> None:
+def test_client_with_a_secret_uses_the_client_credentials_grant() -> None:
     clock = Clock()
     with strict() as endpoint:
         client = _client(endpoint, clock, secret=Secret("s:1"))
@@ -155,7 +155,7 @@ def test_many_processes_never_use_a_refresh_token_twice(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_sign_in_that_has_ended_is_told_and_not_tried_again(tmp_path: Path) -> None:
+def test_rejected_refresh_token_raises_sign_in_needed_and_is_not_retried(tmp_path: Path) -> None:
     with strict() as endpoint:
         file = tmp_path / "tokens.json"
         TokenFile(file, endpoint.url, "tool").write(_tokens("unknown"))
@@ -184,7 +184,7 @@ def test_while_the_issuer_is_away_a_live_token_goes_on_to_be_used() -> None:
         assert rejected.value.code == "invalid_scope"
 
 
-def test_what_is_forgotten_is_gone_here_and_in_the_file(tmp_path: Path) -> None:
+def test_forget_removes_tokens_from_memory_and_file(tmp_path: Path) -> None:
     with strict() as endpoint:
         file = tmp_path / "tokens.json"
         TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))

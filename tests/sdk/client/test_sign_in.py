@@ -95,7 +95,7 @@ def test_an_answer_without_our_state_is_turned_away_and_does_not_end_the_wait() 
     assert [form["code"] for form in endpoint.forms] == ["c1"]
 
 
-def test_a_parameter_said_twice_and_another_path_are_no_answer() -> None:
+def test_callback_with_a_repeated_parameter_or_other_path_is_not_found() -> None:
     with strict() as endpoint:
 
         def odd(request: dict[str, str]) -> dict[str, str]:
@@ -110,7 +110,7 @@ def test_a_parameter_said_twice_and_another_path_are_no_answer() -> None:
     assert statuses == [200]
 
 
-def test_a_connection_that_says_nothing_stops_nobody() -> None:
+def test_idle_connection_does_not_block_the_callback() -> None:
     with strict() as endpoint:
 
         def idle(request: dict[str, str]) -> dict[str, str]:
@@ -149,7 +149,7 @@ def test_refused_sign_in_raises_the_error_of_the_issuer() -> None:
             _sign_in(endpoint, lambda request: {"state": request["state"]})
 
 
-def test_nobody_is_waited_for_for_ever() -> None:
+def test_sign_in_without_a_callback_times_out() -> None:
     with strict() as endpoint, pytest.raises(TimeoutError):
         _sign_in(endpoint, wait=0.1)
 

@@ -17,7 +17,7 @@ def _file(folder: Path, issuer: str = "https://as.example", client: str = "tool"
     return TokenFile(folder / "deep" / "tokens.json", issuer, client)
 
 
-def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+def test_token_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     file = _file(tmp_path)
     with file.locked():
         assert file.read() is None
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_by_its_owner_alone(tmp_path: Path) -> None:
     assert file.read() is None
 
 
-def test_tokens_are_sent_to_nobody_they_are_not_of(tmp_path: Path) -> None:
+def test_tokens_are_not_read_for_another_issuer_or_client(tmp_path: Path) -> None:
     file = _file(tmp_path)
     with file.locked():
         file.write(TOKENS)

@@ -61,6 +61,6 @@ def test_issuer_mismatch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"issuer":1}', b"{}", None])
-def test_what_is_no_document_is_no_answer(body: bytes | None) -> None:
+def test_invalid_or_missing_metadata_document_is_unreachable(body: bytes | None) -> None:
     with pytest.raises(Unreachable):
         _discover("https://as.example", {OAUTH: body})

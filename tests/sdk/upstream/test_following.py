@@ -125,7 +125,7 @@ def test_a_network_that_lets_no_stream_through_is_polled(servers: Servers) -> No
     asyncio.run(story())
 
 
-def test_what_the_stream_told_is_kept_with_its_cursor(servers: Servers) -> None:
+def test_revocations_received_over_the_stream_are_kept_with_their_cursor(servers: Servers) -> None:
     async def story() -> None:
         kept: list[Page] = []
         async with followed(servers, kept) as (revocations, _):

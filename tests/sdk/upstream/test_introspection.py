@@ -78,7 +78,7 @@ def test_answer_does_not_last_longer_after_the_clock_was_set_back() -> None:
         ("subject", "", ErrorCode.INSUFFICIENT_SCOPE),
     ],
 )
-def test_what_is_not_for_us_or_says_too_little_is_refused(
+def test_introspection_response_with_wrong_or_missing_claims_is_refused(
     field: str, value: object, code: ErrorCode
 ) -> None:
     async def story() -> None:
@@ -108,7 +108,7 @@ def test_an_issuer_without_an_answer_is_left_alone_for_a_second() -> None:
     asyncio.run(story())
 
 
-def test_who_hangs_up_takes_the_answer_from_nobody() -> None:
+def test_cancelled_caller_does_not_cancel_the_shared_introspection() -> None:
     async def story() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read")

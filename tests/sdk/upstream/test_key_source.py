@@ -146,7 +146,7 @@ def test_a_withdrawn_key_is_forgotten_within_five_minutes() -> None:
     asyncio.run(story())
 
 
-def test_what_was_kept_and_is_no_key_set_counts_as_nothing() -> None:
+def test_cached_document_that_is_no_key_set_is_ignored() -> None:
     async def story() -> None:
         async with _source(b'{"keys":"x"}') as (source, _, __):
             assert source.keys is None

@@ -36,7 +36,7 @@ async def _followed() -> AsyncGenerator[tuple[Revocations, Issuer, list[Page]]]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [("grant", "gr_1"), ("token", "at_1")])
-def test_what_was_ended_is_covered_and_nothing_else(kind: str, name: str) -> None:
+def test_only_a_revoked_grant_or_token_is_covered(kind: str, name: str) -> None:
     async def story() -> None:
         async with _followed() as (revocations, issuer, _):
             assert not revocations.covers(_caller())
@@ -105,7 +105,7 @@ def test_an_issuer_that_is_away_changes_nothing() -> None:
     asyncio.run(story())
 
 
-def test_what_expired_is_forgotten() -> None:
+def test_expired_revocation_is_forgotten() -> None:
     async def story() -> None:
         page = Page("", (Revocation(Kind.GRANT, "gr_1", Instant(1), Instant(2_000)),))
         async with Issuer(Clock(1_000)).running() as issuer, Fetcher() as fetch:

@@ -39,7 +39,7 @@ def _signed(typ: str = "token-introspection+jwt", **changes: object) -> bytes:
     return jwt.sign(claims, _KEY, typ=typ).encode()
 
 
-def test_what_the_issuer_says_to_us_now_is_read() -> None:
+def test_current_signed_introspection_response_for_this_api_is_read() -> None:
     assert _read(_signed()) == _SAID
     assert _read(_signed(aud=["api", "other"])) == _SAID
     assert _read(_signed(typ="application/token-introspection+jwt")) == _SAID
@@ -75,7 +75,7 @@ def test_introspection_response_with_wrong_claims_or_signature_is_none(body: byt
     assert _read(body) is None
 
 
-def test_a_key_that_we_do_not_know_is_asked_for() -> None:
+def test_response_signed_by_an_unknown_key_raises_unknown_key() -> None:
     stranger = jwt.sign(_CLAIMS, SigningKey.generate(), typ="token-introspection+jwt")
     with pytest.raises(UnknownKey):
         _read(stranger.encode())

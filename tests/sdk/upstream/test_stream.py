@@ -118,7 +118,7 @@ def test_a_stream_that_ends_is_opened_again_and_never_in_a_hurry() -> None:
 
 
 @pytest.mark.parametrize("stream", [b"data: {}\n\n", b"data: \xff\n\n", b"data: " + b"[" * 9_000])
-def test_a_stream_that_says_no_page_is_left_and_the_feed_is_polled(stream: bytes) -> None:
+def test_stream_with_an_invalid_page_is_replaced_by_polling(stream: bytes) -> None:
     async def story() -> None:
         async with feed(OK + stream + b"\n\n") as (it, fetch):
             revocations = Revocations(it.url, fetch, CREDENTIAL)

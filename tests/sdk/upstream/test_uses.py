@@ -39,7 +39,7 @@ def _told(issuer: Issuer) -> list[tuple[str, str, int]]:
     return [(u["grant_id"], u["scope"], u["at"]) for report in issuer.uses for u in report["uses"]]
 
 
-def test_a_scope_that_was_needed_is_told_with_its_grant_and_its_moment(tmp_path: Path) -> None:
+def test_each_used_scope_is_reported_once_for_each_grant(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             assert (await _report(call))[0]["uses"] == [], "the first says what is watched"
@@ -84,7 +84,7 @@ def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_no
     asyncio.run(story())
 
 
-def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_path: Path) -> None:
+def test_uses_that_could_not_be_reported_are_kept_up_to_a_limit(tmp_path: Path) -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer, closing(Fetcher()) as fetch:
             uses = Uses(f"{issuer.url}/oauth/uses", fetch, CREDENTIAL, lambda: ())
@@ -104,7 +104,7 @@ def test_what_was_not_taken_is_told_later_and_never_grows_beyond_its_bound(tmp_p
     asyncio.run(story())
 
 
-def test_what_was_being_told_when_the_server_stopped_is_told_by_its_last_report(
+def test_uses_of_a_cancelled_report_are_reported_on_close(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:
@@ -132,7 +132,7 @@ def _gate(issuer: Issuer, *, reports_uses: bool = True) -> Gate:
     )
 
 
-def test_a_gate_reports_the_scopes_of_its_routes_unless_told_otherwise() -> None:
+def test_gate_reports_used_scopes_unless_reports_uses_is_false() -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer:
             for reports in (True, False):

@@ -34,7 +34,7 @@ def test_known_keys_need_no_network() -> None:
     asyncio.run(story())
 
 
-def test_without_keys_nothing_can_be_said() -> None:
+def test_verification_without_keys_returns_no_keys() -> None:
     async def story() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:

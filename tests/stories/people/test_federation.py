@@ -301,7 +301,7 @@ def test_disabled_sign_up_blocks_federated_sign_up(tmp_path: Path) -> None:
         assert "user.registered" not in it.events()
 
 
-def test_who_says_no_over_there_is_told_so(tmp_path: Path) -> None:
+def test_denied_sign_in_at_the_provider_shows_a_message(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         page = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"), deny=True)
         assert "You canceled the sign-in at Other" in page.text
@@ -353,7 +353,7 @@ def test_sign_ins_that_succeed_are_not_limited_by_network(
         assert statuses.count(429) == 1
 
 
-def test_a_link_from_elsewhere_leads_nowhere(tmp_path: Path) -> None:
+def test_forged_federation_links_are_refused(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         url = f"{it.ours.auth_url}/oauth/sign-in/with/other"
         assert it.here.open(url).status == 400
@@ -365,7 +365,7 @@ def test_a_link_from_elsewhere_leads_nowhere(tmp_path: Path) -> None:
         assert it.here.open(f"{url}/callback").status == 400
 
 
-def test_what_is_connected_ends_but_never_the_only_way_in(tmp_path: Path) -> None:
+def test_linked_account_is_unlinked_unless_it_is_the_only_sign_in_method(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         it.here.submit(arrived, "make", {"username": "ada"})
@@ -436,7 +436,7 @@ def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
         assert it.events().count("session.started") == 1
 
 
-def test_a_response_by_form_post_is_read_in_the_browser_that_asked(tmp_path: Path) -> None:
+def test_form_post_response_is_accepted_only_in_the_same_browser(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         page = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
         away = it.here.open(urljoin(page.url, it.link(page)))

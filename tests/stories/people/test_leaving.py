@@ -16,7 +16,7 @@ from valetkey.testing.browser import UserAgent
 from valetkey.testing.server import Servers
 
 
-def test_what_was_used_is_seen_and_a_deleted_account_is_dead_everywhere(
+def test_app_use_is_shown_and_a_deleted_account_loses_all_access(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uses, "EVERY", 0.2)

@@ -144,7 +144,7 @@ def test_developer_opens_a_page_of_an_app(servers: Servers, browser: Browser) ->
     context.close()
 
 
-def test_ended_session_leads_to_the_sign_in_and_back(servers: Servers, browser: Browser) -> None:
+def test_ended_session_redirects_to_sign_in_and_back(servers: Servers, browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()
     _enter(servers, page)

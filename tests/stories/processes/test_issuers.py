@@ -249,7 +249,7 @@ def _signed_in(issuer: Serving) -> UserAgent:
     return agent
 
 
-def test_session_cookie_of_another_issuer_signs_nobody_in(both: Several) -> None:
+def test_session_cookie_of_another_issuer_is_not_accepted(both: Several) -> None:
     ada = _signed_in(both["a"])
     thief = UserAgent(both["b"].auth)
     thief.cookies.update(ada.cookies)

@@ -76,7 +76,7 @@ def test_endless_trailer_is_cut_on_real_connection() -> None:
     assert statuses(heard) == [431]
 
 
-def test_what_follows_a_refusal_is_not_read_for_long() -> None:
+def test_input_after_a_refusal_is_read_up_to_a_limit() -> None:
     with connected(small_app()) as connection:
         connection.say(b"NONSENSE\r\n\r\n")
         assert statuses(connection.heard) == [400]

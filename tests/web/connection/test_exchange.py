@@ -185,7 +185,7 @@ def test_half_closed_connection_ends_its_stream(server: RunningServer, streams: 
         assert streams.all_end()
 
 
-def test_who_had_said_everything_before_still_hears_the_answer(streams: Streams) -> None:
+def test_client_that_half_closed_before_still_receives_the_stream(streams: Streams) -> None:
     with connected(streams.app()) as connection:
         connection.say(b"GET /late HTTP/1.1\r\n" + HEAD + b"\r\n")
         connection.transport.end()

@@ -97,7 +97,7 @@ def hears(connection: socket.socket) -> bytes:
     return heard
 
 
-def test_who_comes_too_many_is_told_when_to_come_again_and_may_stay() -> None:
+def test_request_over_the_limit_gets_503_and_keeps_its_connection() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         late = asks(port, "GET /fast")
@@ -128,7 +128,7 @@ def test_a_form_is_turned_away_whole_and_its_connection_lives() -> None:
             connection.close()
 
 
-def test_who_asks_whether_we_live_is_always_answered() -> None:
+def test_liveness_check_is_answered_under_overload() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         for _ in range(5):
@@ -246,7 +246,7 @@ def test_client_that_retries_too_early_is_delayed_from_the_third_answer() -> Non
         assert is_read == [True, False, True]
 
 
-def test_client_that_waits_as_told_is_answered_at_once_every_time() -> None:
+def test_client_that_waits_before_each_retry_is_not_delayed() -> None:
     with connected(Slow().app(), NO_ROOM) as patient:
         for count in range(1, 4):
             patient.say(FAST)

@@ -11,7 +11,7 @@ def wording() -> tuple[ResponseFormatter, ServerState]:
     return ResponseFormatter(state), state
 
 
-def test_an_answer_says_how_long_it_is() -> None:
+def test_answer_has_its_content_length() -> None:
     words, _ = wording()
     top = b"HTTP/1.1 200 OK\r\na: b\r\n"
     expected = top + b"date: now\r\ncontent-length: 1\r\n"
@@ -19,7 +19,7 @@ def test_an_answer_says_how_long_it_is() -> None:
     assert words.whole(top, 1, b"c", last=True) == expected + b"connection: close\r\n\r\nc"
 
 
-def test_an_answer_that_has_no_length_says_none() -> None:
+def test_answer_without_a_length_has_no_content_length() -> None:
     words, _ = wording()
     top = b"HTTP/1.1 304 Not Modified\r\n"
     assert words.whole(top, None, b"", last=False) == top + b"date: now\r\n\r\n"
@@ -27,7 +27,7 @@ def test_an_answer_that_has_no_length_says_none() -> None:
     assert words.whole(top, None, b"", last=True) == closed
 
 
-def test_what_comes_in_pieces_says_so() -> None:
+def test_chunked_answer_has_transfer_encoding() -> None:
     words, _ = wording()
     top = b"HTTP/1.1 200 OK\r\n"
     chunked = b"transfer-encoding: chunked\r\n"

@@ -169,7 +169,7 @@ def test_ad_03_apps_are_there_for_their_team_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path: Path) -> None:
+def test_ad_admin_routes_require_a_role_with_their_permission(role: Role, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await settle(it)
         browser, may = browsers[role.value], MAY[role]
@@ -196,7 +196,7 @@ def test_ad_administration_is_there_for_whom_the_table_says(role: Role, tmp_path
     run(tmp_path, story)
 
 
-def test_ad_the_owners_link_is_asked_for(tmp_path: Path) -> None:
+def test_ad_owner_routes_are_closed_without_the_owners_link(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await settle(it)
         for path, route, _ in of_need(it, Need.LINK):

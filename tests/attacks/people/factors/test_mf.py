@@ -210,7 +210,7 @@ def test_mf_11_bobs_passkey_is_no_second_factor_of_alice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_mf_13_a_counter_that_falls_is_told_and_refused_as_the_operator_says(
+def test_mf_13_fallen_passkey_counter_is_recorded_and_refused_if_configured(
     tmp_path: Path, refuses: bool
 ) -> None:
     async def story(it: Harness) -> None:

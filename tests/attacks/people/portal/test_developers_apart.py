@@ -136,7 +136,7 @@ SAID = (
 """What an app says of itself, and what registering it so is answered."""
 
 
-def test_xs_01_05_what_an_app_says_of_itself_is_text_or_is_refused(tmp_path: Path) -> None:
+def test_xs_01_05_app_metadata_is_escaped_or_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, pages = await developer(it), list[Answer]()
         for field, value, status in SAID:

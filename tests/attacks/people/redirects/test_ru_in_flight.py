@@ -70,7 +70,7 @@ def _send(
 
 
 @pytest.mark.parametrize("tampered", _TAMPERED, ids="=".join)
-def test_ru_35_the_consent_form_cannot_say_what_was_asked(
+def test_ru_35_tampered_consent_field_does_not_change_the_request(
     world: LiveServers, alice: UserAgent, tampered: tuple[str, str]
 ) -> None:
     page = consent_page(world, alice, "spa1", **_PKCE)
@@ -119,7 +119,7 @@ def test_ru_35_query_of_the_consent_form_does_not_change_the_request(
     assert granted.json["scope"] == "notes:read"
 
 
-def test_ru_35_fields_said_twice_or_twisted_are_refused(
+def test_ru_35_repeated_or_malformed_consent_fields_are_refused(
     world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
@@ -199,7 +199,7 @@ def test_ru_37_prompt_none_does_not_redirect_to_removed_uri(world: LiveServers) 
     yes(world, world.ask(person, "silent1", redirect_uri=_OTHER), to=_OTHER)
 
 
-def test_ru_37_a_code_on_its_way_dies_with_its_client_and_comes_back_with_nobody(
+def test_ru_37_disabled_client_cannot_exchange_a_code_issued_before(
     world: LiveServers,
 ) -> None:
     world.client("dies1")
@@ -211,7 +211,7 @@ def test_ru_37_a_code_on_its_way_dies_with_its_client_and_comes_back_with_nobody
     yes(world, person.allow(consent_page(world, person, "dies1")))
 
 
-def test_ru_37_client_is_told_when_scope_or_grant_type_was_removed_meanwhile(
+def test_ru_37_client_restricted_during_consent_gets_an_error_redirect(
     world: LiveServers,
 ) -> None:
     world.client("narrow1", scopes=("read", "notes:read"))

@@ -67,7 +67,7 @@ def test_ru_posted_request_with_an_unregistered_redirect_uri_shows_an_error(
             shown(page, 400, "invalid_request")
 
 
-def test_ru_somebody_signed_in_who_allowed_it_before_is_sent_nowhere_else(
+def test_ru_unregistered_redirect_uri_is_refused_after_earlier_consent_too(
     world: LiveServers,
 ) -> None:
     person = signed_in(world)
@@ -103,7 +103,7 @@ def test_ru_19_an_empty_address_is_one_that_was_left_out(world: LiveServers) -> 
             shown(fetch(UserAgent(world.auth), "GET", f"{ask}&{wrong}"), 400, "invalid_request")
 
 
-def test_ru_which_of_several_is_meant_must_be_said(world: LiveServers) -> None:
+def test_ru_redirect_uri_is_required_when_several_are_registered(world: LiveServers) -> None:
     other = "https://app.example/other"
     world.client("several1", redirect_uris=(CALLBACK, other))
     _leads_to_a_page_of_ours(_ask(world, "several1", other))

@@ -217,7 +217,7 @@ def test_ru_39_redirect_uris_on_own_servers_cannot_be_registered(world: LiveServ
             _refused(_change(world, token, {"redirect_uri": uri}), "/redirect_uri")
 
 
-def test_ru_an_implicit_client_has_addresses_that_belong_to_somebody(world: LiveServers) -> None:
+def test_ru_implicit_client_cannot_register_a_private_use_uri_scheme(world: LiveServers) -> None:
     with world.nothing_changes():
         faults = _faults(
             world,
@@ -281,7 +281,7 @@ def test_ru_37_a_change_through_the_api_counts_at_once(world: LiveServers, metho
         back(world, _ask(world, client_id, after), "invalid_scope", to=after)
 
 
-def test_ru_nobody_changes_the_address_of_another(world: LiveServers) -> None:
+def test_ru_redirect_uri_of_another_client_cannot_be_changed(world: LiveServers) -> None:
     mallory = _own(world, "mallorys")
     alices = world.tokens("web1", scope="read write")["access_token"]
     evil = "https://evil.test/cb"

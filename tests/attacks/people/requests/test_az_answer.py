@@ -278,7 +278,7 @@ def test_az_17_a_client_that_changed_is_allowed_anew(
     yes(world, world.ask(person, f"changes-{field}", prompt="none"))
 
 
-def test_az_17_more_than_was_allowed_is_asked_for(world: LiveServers) -> None:
+def test_az_17_scope_beyond_earlier_consent_requires_new_consent(world: LiveServers) -> None:
     world.client("wider1")
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person, "wider1")))
@@ -287,7 +287,7 @@ def test_az_17_more_than_was_allowed_is_asked_for(world: LiveServers) -> None:
     yes(world, world.ask(person, "wider1"))
 
 
-def test_az_17_a_program_on_the_device_is_asked_for_every_time(world: LiveServers) -> None:
+def test_az_17_native_app_on_loopback_requires_consent_every_time(world: LiveServers) -> None:
     person = signed_in(world)
     parameters = {
         "redirect_uri": "http://127.0.0.1:8123/cb",

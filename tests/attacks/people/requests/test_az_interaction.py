@@ -118,7 +118,7 @@ def test_az_19_half_of_the_cookies_is_not_the_browser(world: LiveServers) -> Non
         shown(answer, 403, "forbidden")
 
 
-def test_az_19_a_link_that_nobody_opened_yet_is_each_browsers_own(world: LiveServers) -> None:
+def test_az_19_interaction_is_bound_to_the_browser_that_opens_its_link(world: LiveServers) -> None:
     parameters = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     mallory, alice = signed_in(world, "mallory"), signed_in(world)
     sent = fetch(mallory, "POST", f"{world.auth}/oauth/authorize", parameters)
@@ -280,7 +280,7 @@ def test_az_22_sealed_interaction_of_unknown_format_is_refused_without_server_er
                 shown(fetch(UserAgent(world.auth), "GET", url), 400, "invalid_request")
 
 
-def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: LiveServers) -> None:
+def test_az_22_sealed_interaction_reveals_no_request_parameter_or_user(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice, state="a-state-to-look-for", nonce="a-nonce-to-look-for")
     for text in ("a-state", "a-nonce", "web1", "app.example", "notes", "alice"):
@@ -294,7 +294,7 @@ def test_az_22_an_interaction_says_nothing_to_who_reads_it(world: LiveServers) -
 
 
 @pytest.mark.parametrize("kind", ["begin", "refuse", "page"])
-def test_az_21_thousands_that_nobody_answers_leave_nothing(world: LiveServers, kind: str) -> None:
+def test_az_21_unanswered_requests_store_nothing(world: LiveServers, kind: str) -> None:
     parameters = {"response_type": "code", "client_id": "web1", "redirect_uri": CALLBACK}
     target = "/oauth/authorize?" + urlencode({**parameters, "scope": "notes:read"})
     if kind == "refuse":

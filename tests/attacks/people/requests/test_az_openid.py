@@ -125,7 +125,7 @@ def test_az_05_state_that_form_post_would_alter_is_refused(
 
 
 @pytest.mark.parametrize("mode", ["query", "fragment", "form_post"])
-def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers, mode: str) -> None:
+def test_az_09_prompt_none_returns_login_or_consent_required(world: LiveServers, mode: str) -> None:
     person = UserAgent(world.auth)
     parameters = {"prompt": "none", "response_type": "code", "response_mode": mode}
     with world.nothing_changes():
@@ -139,7 +139,7 @@ def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers, mode: str) -
 @pytest.mark.parametrize(
     "said", [{"prompt": "login"}, {"max_age": "0"}, {"prompt": "login consent"}], ids=str
 )
-def test_az_09_prompt_login_and_max_age_0_ask_again_and_the_token_says_so(
+def test_az_09_prompt_login_and_max_age_0_require_sign_in_and_renew_auth_time(
     world: LiveServers, said: dict[str, str]
 ) -> None:
     person = signed_in(world)
@@ -224,7 +224,7 @@ def test_az_13_the_nonce_is_there_short_and_fresh(
         _no(world, ask(nonce=nonce), "invalid_request")
 
 
-def test_az_17_a_single_claim_is_asked_for_once_and_never_given_unasked(
+def test_az_17_requested_claim_needs_consent_once_and_is_not_sent_unrequested(
     world: LiveServers, alice: UserAgent
 ) -> None:
     claims = json.dumps({"id_token": {"email": {"essential": True}}})

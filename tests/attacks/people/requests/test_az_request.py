@@ -188,7 +188,7 @@ def test_az_01_a_client_id_of_ten_kibibytes_is_not_looked_up(world: LiveServers)
 
 
 @pytest.mark.parametrize("name", _TWISTED)
-def test_az_what_is_wrong_with_a_proven_request_is_told_to_the_client(
+def test_az_invalid_parameter_is_returned_as_error_to_the_redirect_uri(
     world: LiveServers, name: str
 ) -> None:
     assert _ask(world).status == 303
@@ -286,7 +286,7 @@ def test_az_06_raw_bytes_in_the_address_are_refused(world: LiveServers, raw: byt
         assert "location" not in reply.headers
 
 
-def test_az_09_prompt_none_asks_nobody_anything(world: LiveServers) -> None:
+def test_az_09_prompt_none_returns_a_code_or_an_error_without_a_page(world: LiveServers) -> None:
     person = UserAgent(world.auth)
     with world.nothing_changes():
         back(world, world.ask(person, prompt="none"), "login_required")

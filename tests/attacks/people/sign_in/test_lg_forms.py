@@ -310,7 +310,7 @@ def test_lg_what_is_typed_comes_back_as_text(world: LiveServers, text: str) -> N
         assert all(_is_ours(attributes) for tag, attributes in elements.found if tag == "script")
 
 
-def test_lg_the_address_of_a_form_is_ours_whatever_the_request_says(world: LiveServers) -> None:
+def test_lg_form_actions_stay_on_this_server_and_are_limited_by_csp(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person)
     for form in page.forms:

@@ -168,7 +168,7 @@ def test_lg_07_a_session_id_has_256_bits_and_all_of_them_count(world: LiveServer
     assert _is_in(world, thief)
 
 
-def test_lg_12_nothing_on_the_page_tells_whether_there_is_such_an_account(
+def test_lg_12_sign_in_error_page_does_not_reveal_whether_an_account_exists(
     world: LiveServers,
 ) -> None:
     world.servers.register_user("dora", PASSWORD)
@@ -343,7 +343,7 @@ def test_lg_23_after_signing_out_there_is_no_way_back(world: LiveServers) -> Non
 
 
 @pytest.mark.parametrize(("unused", "inside"), [(7, True), (8, False)])
-def test_lg_23_a_session_that_nobody_uses_ends(
+def test_lg_23_unused_session_ends_after_eight_hours(
     world: LiveServers, unused: int, *, inside: bool
 ) -> None:
     person = signed_in(world)
@@ -376,7 +376,7 @@ def test_lg_25_an_address_holds_no_header_of_a_mail(email: str) -> None:
         "a" * 201,
     ],
 )
-def test_lg_25_a_username_is_not_somebody_elses_address(username: str) -> None:
+def test_lg_25_username_that_is_malformed_or_like_an_email_is_refused(username: str) -> None:
     faults = UserRecord(username, "frank@example.com").faults()
     assert "username" in {fault.field for fault in faults}
 

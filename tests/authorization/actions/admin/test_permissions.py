@@ -45,7 +45,7 @@ def test_higher_role_cannot_be_administered() -> None:
         assert allowed == [other <= rank for other in range(len(order))], role
 
 
-def test_a_role_is_asked_for_in_the_transaction_that_acts(
+def test_role_is_checked_within_the_transaction_that_acts(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -70,7 +70,7 @@ def test_a_role_is_asked_for_in_the_transaction_that_acts(
     run(tmp_path, story, database_url)
 
 
-def test_a_refusal_says_whether_the_role_or_the_rank_is_missing(tmp_path: Path) -> None:
+def test_refusal_distinguishes_missing_permission_from_insufficient_rank(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def work(tx: Transaction) -> list[str]:
             tx.user_directory.set_role(ALICE.uid, Role.SUPPORT, NOON)

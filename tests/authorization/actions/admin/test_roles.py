@@ -95,7 +95,7 @@ def test_last_owner_cannot_be_disabled(tmp_path: Path, database_url: str) -> Non
     run(tmp_path, story, database_url)
 
 
-def test_an_event_says_who_did_it_and_what_was_before(tmp_path: Path, database_url: str) -> None:
+def test_role_event_records_actor_and_previous_role(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         assert await _give(it, ADA, Role.OWNER) == "done"
         events = await it.read(lambda tx: tx.events.newest(50))

@@ -98,7 +98,7 @@ def test_different_versions_need_attention_after_an_hour(tmp_path: Path, databas
     run(tmp_path, story, database_url)
 
 
-def test_backup_is_said_and_needs_attention_after_a_week(tmp_path: Path, database_url: str) -> None:
+def test_last_backup_is_shown_with_warning_after_a_week(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         async def made(kind: BackupKind, ago: int) -> Finding:
             await it.write(lambda tx: tx.backups.record(kind, 3 << 20, Instant(_now(it, tx) - ago)))
@@ -117,7 +117,7 @@ def test_backup_is_said_and_needs_attention_after_a_week(tmp_path: Path, databas
     run(tmp_path, story, database_url)
 
 
-def test_overview_says_both_relative_to_now_and_the_api_lists_them(tmp_path: Path) -> None:
+def test_overview_and_api_show_the_nodes_and_the_last_backup(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         it.clock.forward(KEPT + 1)

@@ -176,7 +176,7 @@ def test_wrong_claims_are_refused(rogue: Pages, more: dict[str, object], why: st
     ],
     ids=named,
 )
-def test_a_good_token_may_say_more(rogue: Pages, more: dict[str, object]) -> None:
+def test_valid_id_token_may_have_additional_claims(rogue: Pages, more: dict[str, object]) -> None:
     assert read(rogue, raw(claims(rogue, **more), {})).subject == "248289761001"
 
 
@@ -225,7 +225,7 @@ def test_header_parameters_that_are_not_understood_are_ignored(
     ],
     ids=named,
 )
-def test_what_the_header_must_say_is_checked(
+def test_invalid_id_token_header_is_refused(
     rogue: Pages, more: dict[str, object], why: str
 ) -> None:
     assert check(rogue, raw(claims(rogue), more)) == why
@@ -354,7 +354,7 @@ def test_keys_that_changed_under_their_kid_are_read_again_once(
     asyncio.run(story())
 
 
-def test_a_refusal_says_what_was_expected_and_received(rogue: Pages) -> None:
+def test_refusal_states_expected_and_received_value_without_the_nonce(rogue: Pages) -> None:
     def refusal(token: str) -> tuple[str, str]:
         with pytest.raises(Refused) as refused:
             read(rogue, token)
@@ -513,7 +513,7 @@ def test_a_document_of_another_issuer_is_not_believed(rogue: Pages) -> None:
 _MISMATCH = ("federation.redirect_uri", "redirect_uri_mismatch")
 
 
-def test_probe_names_the_first_thing_that_is_wrong(rogue: Pages) -> None:
+def test_probe_reports_the_first_problem(rogue: Pages) -> None:
     provider = OpenIdProvider(line(rogue.url))
 
     def probed() -> tuple[str, str]:

@@ -30,7 +30,7 @@ from valetkey.kernel.moment import minutes
 _LISTED = ListedEvents.from_kinds(KINDS)
 
 
-def test_events_are_told_in_words_and_only_to_whom_they_concern(
+def test_events_are_shown_in_words_and_only_to_their_user(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -109,7 +109,7 @@ def test_looking_changes_nothing_and_wrong_places_are_refused(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_home_leads_to_every_page_of_the_account(tmp_path: Path) -> None:
+def test_home_links_to_every_account_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         home = await browser.get("/")
@@ -171,9 +171,7 @@ def test_activity_filter_covers_every_event(tmp_path: Path, database_url: str) -
     run(tmp_path, story, database_url)
 
 
-def test_a_sign_in_says_in_which_browser_and_an_act_of_others_that_it_was_theirs(
-    tmp_path: Path,
-) -> None:
+def test_activity_shows_browser_of_sign_ins_and_marks_changes_by_operators(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         changed = UserChanged(ALICE.uid, ("name",))

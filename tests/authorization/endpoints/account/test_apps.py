@@ -21,7 +21,7 @@ async def end(browser: Browser, client_id: str) -> Answer:
     return await browser.submit(page, "end")
 
 
-def test_an_app_says_who_it_is_what_it_may_do_and_since_when(
+def test_connected_app_is_listed_with_name_permissions_and_date(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -196,7 +196,7 @@ def test_access_is_ended_only_by_the_form_of_the_own_session(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_the_consent_page_leads_to_where_access_ends(tmp_path: Path) -> None:
+def test_consent_page_links_to_connected_apps(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await browser.sign_in(await browser.ask())
@@ -255,7 +255,7 @@ def plain(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def test_an_app_page_says_in_which_browser_one_said_yes(tmp_path: Path) -> None:
+def test_app_page_shows_the_browser_in_which_access_was_allowed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         (session,) = await it.store.read(lambda tx: tx.sessions.live_of(ALICE.uid, it.clock.now))

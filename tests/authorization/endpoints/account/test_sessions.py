@@ -187,7 +187,7 @@ def test_cross_site_request_signs_no_user_out(tmp_path: Path) -> None:
         ((), "a linked account"),
     ],
 )
-def test_a_session_says_how_it_was_begun(
+def test_session_shows_its_authentication_method(
     tmp_path: Path, methods: tuple[str, ...], words: str
 ) -> None:
     async def story(it: Harness) -> None:

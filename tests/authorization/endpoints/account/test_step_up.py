@@ -17,7 +17,7 @@ async def proof(it: Harness, cookie: str) -> tuple[int, tuple[str, ...]]:
     return now - session.proved_at, session.proved_by
 
 
-def test_the_page_asks_judges_and_leads_back(tmp_path: Path, database_url: str) -> None:
+def test_step_up_checks_password_and_renews_the_session(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await signed_in(it)
         it.clock.forward(PROOF_LASTS)

@@ -216,7 +216,7 @@ def test_names_are_replaced_by_what_they_name(tmp_path: Path, database_url: str)
     run(tmp_path, story, database_url)
 
 
-def test_what_was_deleted_since_can_stay(tmp_path: Path, database_url: str) -> None:
+def test_reference_to_a_deleted_client_can_only_be_kept(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("one")
@@ -364,7 +364,7 @@ _WRONG: tuple[tuple[str, dict[str, str | list[str]], str], ...] = (
 """A form, what is entered, and a part of what the page says in German."""
 
 
-def test_errors_are_told_in_the_language_of_the_user(tmp_path: Path) -> None:
+def test_errors_are_shown_in_the_language_of_the_user(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)

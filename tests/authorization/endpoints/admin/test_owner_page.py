@@ -98,7 +98,7 @@ def test_ad_01_signed_in_user_becomes_owner_with_a_second_factor(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_ad_01_a_link_that_is_old_used_or_foreign_makes_nobody_anything(tmp_path: Path) -> None:
+def test_ad_01_expired_or_invalid_owner_link_assigns_no_role(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         page = await opened(it, browser)

@@ -48,7 +48,7 @@ def test_user_page_shows_the_account_without_secrets(tmp_path: Path, database_ur
     run(tmp_path, story, database_url)
 
 
-def test_switching_off_says_what_ends_ends_it_and_is_on_record(
+def test_disabling_lists_sessions_and_apps_ends_them_and_is_recorded(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -100,7 +100,7 @@ def test_support_may_only_sign_users_out(tmp_path: Path, database_url: str) -> N
     run(tmp_path, story, database_url)
 
 
-def test_support_takes_lost_factors_away_and_the_person_is_told(
+def test_support_removes_second_factors_only_after_recent_authentication(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -190,7 +190,7 @@ def test_an_app_loses_access_and_the_other_keeps_it(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_address_is_taken_as_verified_and_somebody_registers_apps(tmp_path: Path) -> None:
+def test_administrator_verifies_email_and_allows_app_registration(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         assert knows(await browser.get(PAGE), "Email not verified")

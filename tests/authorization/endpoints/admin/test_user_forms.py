@@ -215,7 +215,7 @@ def test_profile_is_edited_and_a_stale_form_changes_nothing(
     run(tmp_path, story, database_url)
 
 
-def test_new_email_address_is_unverified_and_the_old_one_is_told(
+def test_new_email_address_is_unverified_and_the_old_one_is_notified(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

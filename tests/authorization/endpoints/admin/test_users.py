@@ -89,7 +89,7 @@ def test_several_users_are_disabled_at_once_and_refusals_are_named(
     run(tmp_path, story, database_url)
 
 
-def test_pages_lead_both_ways_in_every_order_and_leave_no_user_out(
+def test_pages_in_both_directions_and_every_order_list_each_user_once(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

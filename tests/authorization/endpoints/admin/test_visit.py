@@ -43,7 +43,7 @@ def test_visitors_sign_in_and_users_without_role_get_404(tmp_path: Path, databas
         "/developer",
     ],
 )
-def test_deep_link_leads_to_sign_in_and_back(path: str, tmp_path: Path) -> None:
+def test_deep_link_redirects_to_sign_in_and_back(path: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await give(it, Role.OWNER)
         browser = it.browser()

@@ -28,7 +28,7 @@ def test_both_documents_describe_one_way_to_page() -> None:
             assert "after" not in names
 
 
-def test_token_of_a_page_leads_to_the_next_one(tmp_path: Path) -> None:
+def test_cursor_pagination_returns_every_item_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         for name in ("one", "two", "three"):
@@ -49,7 +49,7 @@ def test_token_of_a_page_leads_to_the_next_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_all_faults_of_a_body_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_body_are_returned_together(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         body = {"username": 5, "name": "x" * 900, "a/b~": 1}
@@ -72,7 +72,7 @@ def test_all_faults_of_a_body_are_told_at_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_is_created_has_an_address(tmp_path: Path) -> None:
+def test_location_header_of_a_created_resource_can_be_read(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         bodies = {

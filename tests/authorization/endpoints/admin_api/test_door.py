@@ -189,7 +189,7 @@ _BAD_BODIES: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def test_bad_bodies_are_told_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_request_bodies_are_refused_with_the_reason(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         for raw, message in _BAD_BODIES:

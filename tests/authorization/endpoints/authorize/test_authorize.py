@@ -82,7 +82,7 @@ def test_without_state_and_scope_and_redirect_uri_the_defaults_hold(tmp_path: Pa
     run(tmp_path, story)
 
 
-def test_az_09_prompt_login_really_asks_again(tmp_path: Path) -> None:
+def test_az_09_prompt_login_and_max_age_zero_require_the_password_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))

@@ -105,7 +105,7 @@ def test_decision_that_was_not_used_in_time_is_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize("nonce", ["", "n-1"])
-def test_page_of_an_answered_request_leads_to_the_app(
+def test_page_of_an_answered_request_redirects_to_the_app_with_a_new_code(
     tmp_path: Path, path: str, nonce: str
 ) -> None:
     async def story(it: Harness) -> None:

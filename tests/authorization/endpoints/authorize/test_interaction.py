@@ -51,7 +51,7 @@ def test_az_19_another_browser_can_do_nothing_with_the_address(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("sealed", ["x", "v1.AAAA", "", "%00", "v1." + "A" * 6_000])
-def test_an_address_that_we_did_not_make_leads_nowhere(tmp_path: Path, sealed: str) -> None:
+def test_invalid_interaction_parameter_is_refused(tmp_path: Path, sealed: str) -> None:
     async def story(it: Harness) -> None:
         for path in ("/oauth/authorize", "/oauth/consent"):
             is_page(await it.browser().get(f"{path}?interaction={sealed}"), 400)
@@ -172,7 +172,7 @@ class _EndsFirst(Store):
         return await self.engine.write(lambda db: ended(Transaction(db, self.random)))
 
 
-def test_sign_out_inside_the_transaction_leads_to_sign_in(tmp_path: Path) -> None:
+def test_sign_out_during_the_transaction_redirects_to_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))

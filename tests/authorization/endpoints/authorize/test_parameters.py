@@ -45,7 +45,7 @@ def test_silently_the_sign_in_is_as_old_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"prompt": "login"}, {"max_age": "0"}, {"max_age": "1"}])
-def test_az_09_asked_to_sign_in_again_the_person_did_so_later_in_the_same_session(
+def test_az_09_repeated_sign_in_updates_auth_time_and_keeps_the_session(
     tmp_path: Path, changed: dict[str, str]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -90,7 +90,7 @@ def test_prompts_can_be_combined(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_az_11_an_id_token_says_who_is_meant_however_old_it_is(tmp_path: Path) -> None:
+def test_az_11_expired_id_token_is_accepted_as_hint(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")

@@ -106,7 +106,7 @@ async def check(it: Harness, response_type: ResponseType, response: Said) -> Non
     assert list(told_of) == ([] if response_type is ResponseType.TOKEN else ["oidc1"])
 
 
-def test_the_order_of_the_words_does_not_matter(tmp_path: Path) -> None:
+def test_order_of_response_type_values_does_not_matter(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         response = await allowed(it, it.browser(), response_type="token id_token code")
@@ -212,7 +212,7 @@ def test_an_error_goes_the_way_the_answer_would_have_gone(
 
 
 @pytest.mark.parametrize("response_mode", ["web_message", "query.jwt", "FORM_POST", "form_post "])
-def test_an_unknown_mode_is_told_by_the_usual_one(tmp_path: Path, response_mode: str) -> None:
+def test_unknown_mode_is_refused_in_the_default_mode(tmp_path: Path, response_mode: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         for response_type, way in (("code", "query"), ("code id_token", "fragment")):
@@ -316,7 +316,7 @@ def test_posted_request_keeps_state_and_nonce(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
-def test_where_the_client_has_no_key_for_its_algorithm_it_is_told_so(
+def test_missing_client_encryption_key_is_returned_as_server_error(
     tmp_path: Path, mode: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -152,7 +152,7 @@ def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
     run(tmp_path, story)
 
 
-def test_a_client_that_changed_is_told_apart_from_what_it_may_ask_for(tmp_path: Path) -> None:
+def test_changed_terms_of_the_client_require_consent_to_claims_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         claims_request = wish({"email": None})

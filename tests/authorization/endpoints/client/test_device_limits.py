@@ -58,7 +58,7 @@ def test_200_devices_behind_one_address_are_connected_within_ten_minutes(tmp_pat
     run(tmp_path, story, features=(DeviceSettings(codes_per_address=20, codes_per_client=20),))
 
 
-def test_codes_that_nobody_allows_are_limited_for_their_network(
+def test_device_codes_without_approval_are_limited_per_network(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:

@@ -16,7 +16,7 @@ INACTIVE = {"active": False}
 
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
-def test_a_live_token_tells_what_the_rfc_says(tmp_path: Path, kind: str) -> None:
+def test_active_token_returns_exactly_the_documented_members(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         introspection = await it.introspect((await it.tokens("web")).text("access_token"))

@@ -44,7 +44,7 @@ def test_the_document_is_as_reviewed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_both_names_lead_to_the_same_document(tmp_path: Path) -> None:
+def test_both_well_known_paths_return_the_same_document(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert (await it.call("GET", "/.well-known/openid-configuration")).json == await _served(it)
 
@@ -67,7 +67,7 @@ def test_every_member_has_the_type_of_its_specification(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_operators_links_are_told(tmp_path: Path) -> None:
+def test_metadata_contains_policy_and_terms_links_of_the_operator(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert not {"op_policy_uri", "op_tos_uri"} & set(await _served(it))
         brand = BrandSettings(privacy_url="https://x.example/p", terms_url="https://x.example/t")
@@ -179,7 +179,7 @@ def test_many_who_wait_share_a_look_that_began_after_they_came() -> None:
     assert (began, ended) == ([0, 1], [0, 1])
 
 
-def test_a_look_that_fails_fails_for_all_who_waited_and_for_nobody_else() -> None:
+def test_failed_refresh_fails_for_all_waiting_callers_and_no_later_one() -> None:
     async def story() -> list[object]:
         together = SharedRefresh()
 

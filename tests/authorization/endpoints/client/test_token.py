@@ -36,7 +36,7 @@ def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: P
 @pytest.mark.parametrize(
     ("scope", "told"), [("read", True), ("account:read", True), ("notes:read write", False)]
 )
-def test_name_and_address_are_told_to_who_may_read_them(
+def test_info_is_returned_only_with_a_scope_that_reads_the_account(
     tmp_path: Path, scope: str, told: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -46,7 +46,7 @@ def test_name_and_address_are_told_to_who_may_read_them(
     run(tmp_path, story)
 
 
-def test_a_clients_own_token_names_nobody(tmp_path: Path) -> None:
+def test_client_credentials_response_contains_no_user(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         fields = (await it.token("svc", "/token", grant_type="client_credentials")).json
@@ -79,7 +79,7 @@ def test_a_grant_type_that_a_client_has_not_is_not_granted(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_a_secret_in_a_url_is_counted_whatever_comes_of_the_request(tmp_path: Path) -> None:
+def test_client_secret_in_the_url_is_counted_even_if_the_request_fails(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         await it.client("strict", profile="modern")

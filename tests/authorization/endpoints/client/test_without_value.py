@@ -108,7 +108,7 @@ def test_confidential_client_may_send_every_parameter_empty(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_omitted_values_do_not_stand_for_what_is_missing(tmp_path: Path) -> None:
+def test_empty_values_do_not_replace_required_parameters(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await _public(it)

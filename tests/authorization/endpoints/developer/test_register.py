@@ -288,7 +288,7 @@ def test_users_who_may_not_register_apps_see_the_reason(tmp_path: Path) -> None:
         run(tmp_path / name, story, portal=settings)
 
 
-def test_the_settings_say_which_grants_and_scopes_there_are(tmp_path: Path) -> None:
+def test_portal_settings_limit_grant_types_and_scopes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         kinds = await alice.get("/developer/new")

@@ -148,7 +148,7 @@ def test_its_last_use_is_noted_once_an_hour(tmp_path: Path, database_url: str) -
     run(tmp_path, story, database_url)
 
 
-def test_a_secret_in_an_address_is_told_until_it_is_replaced(tmp_path: Path) -> None:
+def test_secret_sent_in_a_url_is_reported_until_it_is_replaced(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

@@ -109,7 +109,7 @@ def test_a_form_from_before_others_changed_the_app_is_not_saved(
     run(tmp_path, story, database_url)
 
 
-def test_faults_stand_beside_their_fields_and_nothing_is_saved(tmp_path: Path) -> None:
+def test_invalid_fields_are_reported_and_nothing_is_saved(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -163,7 +163,7 @@ def test_modern_profile_requires_removal_of_legacy_grants(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_the_closed_section_says_which_profile_the_app_has(tmp_path: Path) -> None:
+def test_closed_security_section_shows_the_profile_of_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         modern = replace(PRINTER, profile_name=ProfileName.MODERN, requires_pkce=True)
         await it.change(modern)

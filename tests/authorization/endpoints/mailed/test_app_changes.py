@@ -63,7 +63,7 @@ async def _told(
     return emails
 
 
-def test_owners_are_told_once_of_each_change_of_an_administrator(
+def test_owners_get_one_email_for_each_change_by_an_administrator(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -55,7 +55,7 @@ async def _grace(it: Harness) -> Caller:
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_address_changed_by_a_program_is_told_and_taken_back(
+def test_address_change_by_api_is_reported_and_can_be_undone(
     tmp_path: Path, database_url: str, verified: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -122,9 +122,7 @@ def test_undo_link_reaches_the_old_address_in_every_order_of_changes(
     run(tmp_path, story)
 
 
-def test_factors_role_and_verified_address_are_told_with_the_name_of_who_did_it(
-    tmp_path: Path,
-) -> None:
+def test_factor_role_and_verification_changes_name_the_actor_in_the_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         program = await _grace(it)
         app = Authenticator("cr_app", ADA, "", it.clock.now)
@@ -179,7 +177,7 @@ def test_reset_link_ends_with_the_role_in_which_it_was_sent(tmp_path: Path, end:
     run(tmp_path, story)
 
 
-def test_changes_at_the_command_line_are_told_as_the_operators(tmp_path: Path) -> None:
+def test_command_line_changes_are_reported_as_made_by_the_operators(tmp_path: Path) -> None:
     file = begin(tmp_path)
     file.write_text(file.read_text() + '[mail]\ntransport = "mailbox"\n')
     for arguments in (

@@ -126,7 +126,7 @@ async def changed_back(it: Harness) -> None:
     assert (await here.submit(page, "confirm")).status == 303
 
 
-def test_a_link_asked_for_by_a_thief_dies_when_they_are_signed_out(tmp_path: Path) -> None:
+def test_email_change_link_is_invalid_after_its_session_ends(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         thief = await signed_in(it)
@@ -152,7 +152,7 @@ def test_a_link_is_good_for_a_day_and_the_way_back_for_a_week(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_an_address_of_somebody_else_looks_no_different_and_they_are_told(tmp_path: Path) -> None:
+def test_taken_address_gets_the_same_response_and_its_owner_an_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
@@ -222,7 +222,7 @@ def test_page_redirects_to_sign_in_without_a_session(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> None:
+def test_unverified_address_is_verified_by_its_link(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.password(WORD)
         here = await signed_in(it)
@@ -241,7 +241,7 @@ def test_an_address_that_nobody_proved_is_proven_by_its_link(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
+def test_email_change_is_unavailable_when_mail_is_off(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.password(WORD)
         here = await signed_in(it)

@@ -81,7 +81,7 @@ async def notices(it: Harness) -> int:
     return [letter.kind for letter in await letters(it)].count(EmailKind.NEW_DEVICE)
 
 
-def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path) -> None:
+def test_sign_in_from_a_new_browser_is_reported_by_email_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         it.clock.forward(60)
@@ -103,7 +103,7 @@ def test_a_browser_in_which_nobody_had_signed_in_is_told_of_once(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_a_cookie_that_somebody_made_up_makes_no_browser_familiar(tmp_path: Path) -> None:
+def test_forged_familiar_browser_cookie_does_not_suppress_the_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         it.clock.forward(60)
@@ -115,7 +115,7 @@ def test_a_cookie_that_somebody_made_up_makes_no_browser_familiar(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Path) -> None:
+def test_sign_up_and_unverified_address_get_no_new_browser_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.password(WORD)
         it.clock.forward(60)
@@ -130,7 +130,7 @@ def test_neither_who_just_signed_up_nor_an_unproven_address_is_told(tmp_path: Pa
     run(tmp_path, story)
 
 
-def test_lg_19_a_new_password_is_told_of_and_ends_links(tmp_path: Path) -> None:
+def test_lg_19_password_change_is_reported_by_email_and_ends_reset_links(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)

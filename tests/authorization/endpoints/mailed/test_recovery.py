@@ -146,9 +146,7 @@ def test_mf_09_a_link_is_for_one_account_and_one_purpose(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_mf_07_a_letter_goes_to_the_address_of_the_account_whatever_the_form_says(
-    tmp_path: Path,
-) -> None:
+def test_mf_07_reset_email_is_sent_only_to_the_address_of_the_account(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -269,7 +267,7 @@ def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_where_mail_is_off_the_page_says_so(tmp_path: Path) -> None:
+def test_password_reset_is_unavailable_when_mail_is_off(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         page = await browser(it).get("/account/forgotten")
         assert "does not send email" in page.body

@@ -86,7 +86,7 @@ def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Pa
     run(tmp_path, story, database_url)
 
 
-def test_in_another_browser_the_password_is_asked(tmp_path: Path) -> None:
+def test_sign_up_link_in_another_browser_requires_the_password(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await asked_to_sign_up(it, browser(it))
         there = browser(it)
@@ -119,9 +119,7 @@ def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_address_that_has_an_account_looks_no_different_and_its_owner_is_told(
-    tmp_path: Path,
-) -> None:
+def test_registered_address_gets_the_same_response_and_its_owner_an_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -266,7 +264,7 @@ def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven
     run(tmp_path, story, mail=MailSettings())
 
 
-def test_a_name_taken_meanwhile_is_told_when_the_link_is_followed(tmp_path: Path) -> None:
+def test_username_taken_meanwhile_is_reported_when_the_link_is_followed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         first, second = browser(it), browser(it)
         await asked_to_sign_up(it, first)

@@ -50,7 +50,7 @@ async def _refused(it: Harness, answer: Answer) -> str:
     return record.received
 
 
-def test_function_says_what_each_token_holds(tmp_path: Path, database_url: str) -> None:
+def test_claims_function_sets_the_claims_of_each_token(tmp_path: Path, database_url: str) -> None:
     async def story() -> None:
         async with _server(tmp_path, GOOD, database_url) as it:
             owner = await caller(it)

@@ -85,7 +85,7 @@ def test_introspection_has_the_current_username_and_verified_email(
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_username_is_told_to_the_tokens_api_alone(tmp_path: Path, kind: str) -> None:
+def test_username_is_returned_only_to_the_api_of_the_token(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         api, other = await _api(owner, MAIL, kind), await _api(owner, OTHER, kind)
@@ -115,7 +115,7 @@ def test_username_is_told_to_the_tokens_api_alone(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_default_api_is_told_by_scope_and_client_and_only_of_access_tokens(
+def test_default_api_gets_claims_by_scope_and_client_for_access_tokens_only(
     tmp_path: Path, kind: str
 ) -> None:
     async def story(it: Harness) -> None:

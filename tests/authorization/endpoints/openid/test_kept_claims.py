@@ -110,7 +110,7 @@ class _Reader:
         return values[0]
 
 
-def test_tokens_say_what_the_provider_said_at_the_last_sign_in(
+def test_tokens_contain_the_provider_claims_of_the_last_sign_in(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -48,7 +48,7 @@ def app() -> Iterator[App]:
 
 
 @pytest.mark.parametrize("signed_in", [True, False])
-def test_a_form_of_another_site_leads_to_the_question_and_back(
+def test_logout_form_of_another_site_is_confirmed_and_redirects_back(
     tmp_path: Path, app: App, browser: Browser, signed_in: bool
 ) -> None:
     with Servers(tmp_path, with_resource=False) as servers:

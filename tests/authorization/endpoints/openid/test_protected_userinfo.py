@@ -93,7 +93,7 @@ def test_signed_and_encrypted_the_signature_is_inside(tmp_path: Path) -> None:
         replace(ENCRYPTED, encryption_keys=""),
     ],
 )
-def test_without_the_key_that_it_needs_nothing_is_told(
+def test_userinfo_is_refused_when_the_key_of_the_client_is_missing(
     tmp_path: Path, said: OpenIdRegistration
 ) -> None:
     async def story(it: Harness) -> None:

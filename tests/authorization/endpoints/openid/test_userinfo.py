@@ -160,7 +160,7 @@ def test_in_09_two_places_for_a_token_are_one_too_many(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_in_09_without_openid_it_is_403_and_says_what_is_missing(tmp_path: Path) -> None:
+def test_in_09_token_without_openid_gets_403_with_the_missing_scope(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await _ask(it, await _token(it, "notes:read"))
         _refused(answer, 403, "insufficient_scope")
@@ -210,7 +210,7 @@ def test_malformed_token_is_401(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_clients_own_token_has_no_person_to_tell_of(tmp_path: Path) -> None:
+def test_client_credentials_token_is_refused_at_userinfo(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials",))
         answer = await _ask(it, await it.own_token("robot"))
@@ -232,7 +232,7 @@ def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("form", ["jwt", "reference"])
 @pytest.mark.parametrize("end", ["expiry", "grant", "client", "user", "token", "session"])
-def test_nothing_is_told_once_anything_behind_the_token_ended(
+def test_userinfo_refuses_a_token_once_anything_it_depends_on_has_ended(
     tmp_path: Path, end: str, form: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -48,7 +48,7 @@ async def _change(it: Registry, client_id: str, **fields: Any) -> None:
     await it.service.write(work)
 
 
-def test_a_change_replaces_everything_that_was_said(database_url: str, tmp_path: Path) -> None:
+def test_update_replaces_all_client_metadata(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered(
             logo_uri="https://app.example/logo", contacts=["a@b"], default_max_age=5
@@ -255,7 +255,7 @@ def test_unused_registered_clients_are_removed(database_url: str, tmp_path: Path
     run(tmp_path, story, database_url, grant_types=_BOTH)
 
 
-def test_who_changes_may_not_have_other_servers_asked_on_and_on(tmp_path: Path) -> None:
+def test_updates_that_cause_requests_to_other_servers_are_rate_limited(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered()
         kept = {name: record[name] for name in ("client_id", "redirect_uris", "client_name")}

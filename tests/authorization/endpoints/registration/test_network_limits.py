@@ -56,7 +56,7 @@ def test_apps_of_200_people_behind_one_address_register_within_the_hour(tmp_path
     run(tmp_path, story, registrations_per_hour=20)
 
 
-def test_apps_that_nobody_signs_in_to_are_limited_for_their_network(
+def test_registered_apps_without_sign_ins_are_limited_per_network(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Registry) -> None:

@@ -90,7 +90,7 @@ def test_every_member_that_is_not_declared_as_refused_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("verb", ["POST", "PUT"])
-def test_value_that_cannot_be_kept_is_left_out_and_told(tmp_path: Path, verb: str) -> None:
+def test_unusable_metadata_value_is_replaced_or_omitted(tmp_path: Path, verb: str) -> None:
     async def story(it: Registry) -> None:
         for member, cases in _REDUCED.items():
             for value, kept in cases:

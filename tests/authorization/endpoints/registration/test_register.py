@@ -102,7 +102,7 @@ def test_registration_response_has_all_metadata(tmp_path: Path) -> None:
     run(tmp_path, story, grant_types=grants)
 
 
-def test_types_that_are_not_said_follow_from_those_that_are(tmp_path: Path) -> None:
+def test_omitted_grant_and_response_types_follow_from_the_given_ones(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for metadata, grant_types, response_types in (
             ({}, ["authorization_code"], ["code"]),
@@ -297,7 +297,7 @@ def test_a_browser_may_ask_before_it_registers(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_id_token_is_signed_as_the_specification_says_where_that_is_possible(
+def test_id_token_algorithm_defaults_to_rs256_if_the_server_has_a_key(
     tmp_path: Path,
 ) -> None:
     async def story(it: Registry) -> None:

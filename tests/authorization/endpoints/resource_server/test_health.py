@@ -16,7 +16,7 @@ def test_a_server_that_writes_and_can_sign_is_ready(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_without_a_key_it_is_not_ready_and_says_so_to_clients_too(tmp_path: Path) -> None:
+def test_unusable_signing_key_returns_503_at_readiness_and_token_endpoint(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         assert (await it.call("GET", "/health/ready")).status == 200

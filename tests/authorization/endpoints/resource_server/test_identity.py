@@ -121,7 +121,7 @@ _WRONG_ACCOUNT_CHANGES: tuple[tuple[str, dict[str, object], set[str]], ...] = (
 )
 
 
-def test_a_wrong_change_of_an_account_says_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_account_change_is_refused_with_pointers_to_the_errors(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _user_token(it, "write")
         for verb, changes, pointers in _WRONG_ACCOUNT_CHANGES:
@@ -204,7 +204,7 @@ _WRONG_CLIENT_CHANGES: tuple[tuple[str, dict[str, object], set[str]], ...] = (
 )
 
 
-def test_a_wrong_change_of_a_client_says_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_client_change_is_refused_with_pointers_to_the_errors(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         token = await it.own_token("web")

@@ -56,7 +56,7 @@ def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_entry_says_what_when_and_until_when(tmp_path: Path) -> None:
+def test_entry_has_kind_id_time_of_revocation_and_expiry(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.write(lambda tx: tx.revocations.add(RevokedKind.CLIENT, "web", it.clock.now))
         assert (await it.feed()).json["revocations"] == [

@@ -189,7 +189,7 @@ async def _ignored(it: Directory) -> list[tuple[str, ...]]:
     ]
 
 
-def test_what_was_left_out_is_counted_until_it_is_corrected(
+def test_ignored_values_are_counted_until_they_are_corrected(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Directory) -> None:

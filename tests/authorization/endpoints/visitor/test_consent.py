@@ -75,7 +75,7 @@ def test_change_of_redirect_uris_voids_earlier_consent(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_with_every_box_cleared_the_page_asks_again(tmp_path: Path) -> None:
+def test_consent_without_any_scope_is_refused_and_shown_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
@@ -102,7 +102,7 @@ def test_required_scopes_are_granted_without_a_box(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_no_is_told_to_the_client_and_noted(tmp_path: Path) -> None:
+def test_denied_consent_returns_access_denied_and_records_an_event(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         answer = await alice.deny(await asked(alice))
@@ -255,7 +255,7 @@ def test_another_account_can_decide_and_the_first_is_signed_out(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_a_decision_counts_for_nobody_but_who_made_it(tmp_path: Path) -> None:
+def test_consent_counts_only_for_the_user_who_gave_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await asked(browser)
@@ -287,7 +287,7 @@ def test_the_page_may_post_to_us_and_to_the_client_only(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_page_opened_out_of_turn_leads_to_what_is_due(tmp_path: Path) -> None:
+def test_consent_page_before_sign_in_redirects_to_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         begun = await alice.get("/oauth/authorize", client_id="web1", response_type="code")
@@ -339,9 +339,7 @@ def test_consent_after_sign_out_requires_sign_in(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_changes_are_not_told_where_the_record_of_the_looks_is_of_another_shape(
-    tmp_path: Path,
-) -> None:
+def test_no_changes_are_shown_for_an_appearance_in_an_older_format(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await asked(alice))

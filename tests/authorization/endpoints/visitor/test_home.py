@@ -9,7 +9,7 @@ from valetkey.config.sections.people import AccountSettings, SignUpMode
 READS_HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
-def test_home_leads_newcomers_and_makers_of_apps_on(tmp_path: Path) -> None:
+def test_home_links_to_sign_up_and_the_developer_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         home = await browser(it).get("/")
         for path in ("/account/new", "/developer"):
@@ -19,14 +19,14 @@ def test_home_leads_newcomers_and_makers_of_apps_on(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_home_offers_no_account_where_nobody_may_make_one(tmp_path: Path) -> None:
+def test_home_has_no_sign_up_link_when_sign_up_is_off(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert "/account/new" not in (await browser(it).get("/")).body
 
     run(tmp_path, story, accounts=AccountSettings(sign_up=SignUpMode.OFF))
 
 
-def test_the_advice_to_add_a_passkey_leads_to_where_one_is_added(tmp_path: Path) -> None:
+def test_passkey_advice_links_to_the_page_that_adds_one(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)

@@ -22,7 +22,7 @@ async def _language(browser: Browser, target: str = "/", **headers: str) -> str:
     return spoken
 
 
-def test_the_browser_says_what_its_person_reads(tmp_path: Path) -> None:
+def test_page_language_follows_accept_language(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         assert await _language(browser) == "en"
@@ -35,7 +35,7 @@ def test_the_browser_says_what_its_person_reads(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_choice_is_kept_and_leads_back(tmp_path: Path) -> None:
+def test_chosen_language_is_kept_and_redirects_back(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = Reading((await browser.get("/errors/")).body.encode())
@@ -51,7 +51,7 @@ def test_a_choice_is_kept_and_leads_back(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_says_what_its_person_reads_and_they_have_the_last_word(tmp_path: Path) -> None:
+def test_ui_locales_sets_the_language_until_the_user_chooses_another(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         await browser.post("/language", {"language": "en", "to": "/"})
@@ -104,7 +104,7 @@ _FOREIGN_PLACES: tuple[str, ...] = (
 )
 
 
-def test_lg_open_redirect_after_the_choice_of_a_language_leads_home(tmp_path: Path) -> None:
+def test_lg_open_redirect_foreign_target_of_a_language_choice_is_ignored(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for to in _FOREIGN_PLACES:
             with case(to):

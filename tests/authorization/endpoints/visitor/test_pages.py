@@ -16,7 +16,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.web.exchange import Request
 
 
-def test_home_says_whose_server_it_is(tmp_path: Path) -> None:
+def test_home_shows_the_server_name_and_a_sign_in_link(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         home = await it.browser().get("/")
         assert home.status == 200
@@ -43,7 +43,7 @@ def test_every_error_code_has_its_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_what_the_pages_refer_to_is_served_for_ever(tmp_path: Path) -> None:
+def test_assets_of_the_pages_are_served_as_immutable(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         home = await it.browser().get("/")
         paths = re.findall(r'(?:href|src)="(/assets/[^"]+)"', home.body)
@@ -81,7 +81,7 @@ def test_an_address_that_is_not_ours_is_not_written_down() -> None:
     assert {decision.endpoint for decision in decisions.drain()} == {""}
 
 
-def test_the_deprecation_notice_leads_to_a_page_that_explains(tmp_path: Path) -> None:
+def test_notice_page_explains_the_deprecated_query_string(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         page = await it.browser().get("/notices/query-string")
         assert page.status == 200

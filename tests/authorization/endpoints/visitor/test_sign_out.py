@@ -74,7 +74,7 @@ async def leave(it: Harness, browser: Browser, **parameters: str) -> Answer:
     return await browser.submit(page, "sign-out")
 
 
-def test_an_app_that_asks_is_named_and_gets_the_person_back(tmp_path: Path) -> None:
+def test_logout_page_names_the_app_and_redirects_back_to_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
@@ -127,7 +127,7 @@ def test_an_expired_hint_is_as_good(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
+def test_invalid_logout_request_still_signs_out_and_shows_the_reason(
     tmp_path: Path, asked: dict[str, str], words: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_said_and_keeps_nobody_from_leaving(
     run(tmp_path, story)
 
 
-def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(tmp_path: Path) -> None:
+def test_hint_and_client_id_of_different_apps_do_not_redirect(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         answer = await leave(
@@ -166,7 +166,7 @@ def test_a_hint_for_one_app_and_the_id_of_another_lead_nowhere(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_a_hint_with_another_signature_leads_nowhere(tmp_path: Path) -> None:
+def test_hint_with_an_invalid_signature_does_not_redirect(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         good = await hint(it)
@@ -251,7 +251,7 @@ def test_no_request_of_another_site_presses_the_button(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_presses_twice_still_gets_back_and_nobody_else_does(tmp_path: Path) -> None:
+def test_repeated_sign_out_redirects_again_but_not_to_a_changed_address(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
@@ -266,7 +266,7 @@ def test_who_presses_twice_still_gets_back_and_nobody_else_does(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_frames_tell_the_apps_that_have_no_other_ear(tmp_path: Path) -> None:
+def test_frontchannel_logout_apps_are_notified_by_iframe(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         await it.register(FRAMED)
@@ -287,7 +287,7 @@ def test_frames_tell_the_apps_that_have_no_other_ear(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_that_wants_no_session_named_is_told_of_none(tmp_path: Path) -> None:
+def test_frontchannel_logout_omits_iss_and_sid_unless_required(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         plain = replace(FRAMED.openid, frontchannel_logout_session_required=False)
         await it.register(replace(FRAMED, openid=plain))
@@ -302,7 +302,7 @@ def test_an_app_that_wants_no_session_named_is_told_of_none(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_a_session_that_nobody_used_for_long_can_still_be_ended(tmp_path: Path) -> None:
+def test_idle_session_can_still_be_signed_out(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(FRAMED)
         browser = await signed_in(it)

@@ -14,7 +14,7 @@ def test_a_code_that_is_not_ours_has_no_page(code: str) -> None:
     assert explanation_of(code) is None
 
 
-def test_page_says_code_status_and_where_it_is_defined() -> None:
+def test_page_shows_code_and_status_and_links_to_the_specification() -> None:
     page = explanation_of("invalid_grant")
     assert page is not None
 
@@ -37,7 +37,7 @@ def test_the_example_keeps_its_lines() -> None:
     assert "".join(example.texts) == page.text.example.code
 
 
-def test_the_list_leads_to_every_code() -> None:
+def test_list_links_to_every_error_code() -> None:
     reading = Reading(render(error_index(), brand=Brand()))
 
     assert reading.links() == [f"/errors/{code}" for code in ErrorCode]

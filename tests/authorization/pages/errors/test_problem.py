@@ -12,7 +12,7 @@ def _read(name: str) -> Reading:
     return Reading(render(EXAMPLES[f"problem_{name}"], brand=Brand()))
 
 
-def test_page_says_what_is_wrong_with_code_and_reference() -> None:
+def test_page_shows_the_error_description_code_and_reference() -> None:
     text = _read("developer").the("main").text
 
     assert "The redirect_uri is not registered for this client." in text
@@ -30,7 +30,7 @@ def test_error_page_says_who_can_fix_it(name: str, said: str) -> None:
     assert said in _read(name).the("main").text
 
 
-def test_page_leads_to_the_explanation_and_developers_to_the_record() -> None:
+def test_page_links_to_the_explanation_and_for_developers_to_the_record() -> None:
     (own,) = _read("visitor").links()
     assert own.startswith("/errors/")
     assert _read("developer").links() == [
@@ -43,7 +43,7 @@ def test_page_shows_no_reference_where_there_is_no_record() -> None:
     assert "Reference" not in _read("visitor").the("main").text
 
 
-def test_page_says_plainly_that_an_address_leads_nowhere() -> None:
+def test_not_found_page_shows_no_error_code_and_links_to_the_home_page() -> None:
     page = _read("not_found")
 
     assert page.the("h1").text == "Page not found"
@@ -51,7 +51,7 @@ def test_page_says_plainly_that_an_address_leads_nowhere() -> None:
     assert page.links() == ["/"]
 
 
-def test_wrong_host_leads_to_the_configured_address() -> None:
+def test_wrong_host_page_links_to_the_configured_address() -> None:
     page = _read("wrong_host")
 
     assert "You opened login.internal:8000" in page.the("main").text

@@ -24,7 +24,7 @@ def test_another_content_has_another_address() -> None:
     assert one.style.path == assets(Brand(name="Another name")).style.path
 
 
-def test_says_what_each_file_is() -> None:
+def test_each_asset_has_its_content_type() -> None:
     kinds = [asset.content_type for asset in assets(Brand())]
 
     assert kinds[:3] == ["text/css; charset=utf-8", "text/css; charset=utf-8", "image/svg+xml"]

@@ -42,7 +42,7 @@ def test_a_field_never_shows_a_password_again() -> None:
     assert "aria-describedby" not in entry.attributes
 
 
-def test_what_was_written_into_lines_stays_as_it_is() -> None:
+def test_textarea_escapes_markup_and_keeps_line_breaks() -> None:
     page = _read("{{ parts.lines('uris', 'U', value) }}", value="a\n</textarea>b")
 
     assert "".join(page.the("textarea").texts) == "a\n</textarea>b"
@@ -65,7 +65,7 @@ def test_a_box_is_hit_through_its_words() -> None:
     assert page.the("label").text == "Read"
 
 
-def test_a_chart_has_axes_and_says_each_value() -> None:
+def test_chart_has_axes_and_states_each_value() -> None:
     days = Chart(["2026-11-20", "2026-11-21"], [1_200, 0])
     page = _read("{{ parts.chart(days, 'Tokens') }}", days=days)
     figure, (axis, _, bars) = page.the("figure"), page.all("path", "rect")
@@ -109,7 +109,7 @@ def test_kinds_of_callouts_have_their_roles() -> None:
     assert roles == {"note": None, "alarm": "alert", "done": "status"}
 
 
-def test_the_other_parts_say_what_they_were_given() -> None:
+def test_remaining_macros_show_their_arguments() -> None:
     assert "badge good" in _rendered("{{ parts.badge('Verified', 'good') }}")
     assert _read("{% call parts.empty('None') %}<p>x</p>{% endcall %}").the("h2").text == "None"
     assert _read("{{ parts.copy('id', '<x>', 'Copy it') }}").by_id("id").text == "<x>"

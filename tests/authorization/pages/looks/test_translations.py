@@ -148,7 +148,7 @@ def test_every_page_can_be_shown_in_every_language(language: Language) -> None:
         assert Reading(shown).the("html").attributes["lang"] == language.tag, name
 
 
-def test_what_no_template_says_by_itself_is_in_the_catalogue(
+def test_texts_declared_in_code_are_in_the_catalogue(
     english: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentences that code declares are translated where they are shown: each must be known."""

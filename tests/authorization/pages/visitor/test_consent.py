@@ -61,7 +61,7 @@ def test_self_registered_app_is_shown_as_unchecked() -> None:
     assert "has not been reviewed" not in _read(consent()).the("main").text
 
 
-def test_page_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
+def test_page_shows_scopes_as_sentences_and_not_by_name() -> None:
     text = _read(consent(scopes=scopes(12))).the("main").text
 
     assert "This app wants to" in text
@@ -69,7 +69,7 @@ def test_page_says_every_scope_as_a_sentence_and_never_as_a_name() -> None:
     assert "notes:read" not in text
 
 
-def test_page_says_who_asks_whom_and_where_the_answer_goes() -> None:
+def test_page_shows_the_app_the_account_and_the_redirect_host() -> None:
     reading = _read(consent())
 
     assert reading.the("h1").text == "Notes Printer wants to use your Valetkey account"
@@ -91,7 +91,7 @@ def test_page_says_how_long_access_lasts(lasts: int, said: str) -> None:
     assert f"This access lasts at most {said}." in _read(consent(lasts=lasts)).the("main").text
 
 
-def test_page_says_where_access_can_be_ended() -> None:
+def test_page_links_to_the_account_page_where_access_can_be_revoked() -> None:
     reading = _read(consent(account_url="/account/applications"))
 
     assert "You can revoke it at any time in your account. You will" in reading.the("main").text

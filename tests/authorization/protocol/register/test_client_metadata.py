@@ -161,7 +161,7 @@ def test_a_profile_that_is_not_named_is_the_servers() -> None:
         ("", {"key_set": _KEYS}, "private_key_jwt", ""),
     ],
 )
-def test_how_a_changed_client_proves_itself_follows_from_what_was_said(
+def test_authentication_method_of_a_changed_client_follows_from_the_changes(
     before: str, changes: dict[str, Any], proof: str, method: str
 ) -> None:
     kind = "public" if before == "none" else "confidential"

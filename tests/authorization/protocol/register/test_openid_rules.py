@@ -278,7 +278,7 @@ def test_a_key_set_by_value_may_hold_both_kinds_of_keys() -> None:
     assert [fault.field for fault in _RULES.faults(other)] == ["id_token_encrypted_response_alg"]
 
 
-def test_ca_09_keys_that_only_encrypt_prove_nobody() -> None:
+def test_ca_09_encryption_keys_do_not_suffice_for_private_key_jwt() -> None:
     by_key = replace(_GOOD, authentication_method="private_key_jwt", key_set=_rsa_keys("enc"))
     assert [fault.field for fault in _RULES.faults(by_key)] == ["key_set"]
 

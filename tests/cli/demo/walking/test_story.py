@@ -57,7 +57,7 @@ def test_missing_response_during_shutdown_stops_the_demo() -> None:
     assert story.wrongs == []
 
 
-def test_a_quiet_story_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_transcript_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     story = Transcript(stay, quiet=True)
     with story.chapter("One", "First.", "S1"):
         story.right("good")

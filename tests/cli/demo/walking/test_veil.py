@@ -18,7 +18,7 @@ def test_a_password_shows_two_letters() -> None:
     assert wire.shortened("password", "correct horse battery staple") == "co…"
 
 
-def test_a_secret_is_shortened_wherever_it_stands() -> None:
+def test_secret_is_shortened_in_text_headers_urls_and_json() -> None:
     shown = (
         wire.mask_secrets(f"the token {SECRET} and {JWT}"),
         wire.shortened("anything", SECRET),

@@ -32,7 +32,7 @@ GRANTS = (
 )
 
 
-def test_the_walk_tells_every_chapter_and_finds_every_answer_right(tmp_path: Path) -> None:
+def test_walk_prints_every_chapter_and_every_response_is_correct(tmp_path: Path) -> None:
     ran = valetkey("demo", "--walk", "--verbose", here=tmp_path)
     assert ran.code == 0, ran.out + ran.err
     assert ran.err.splitlines() == [
@@ -79,7 +79,7 @@ def shows_no_secret(text: str) -> None:
     assert not re.search(r"Basic [A-Za-z0-9+/]{16}", text)
 
 
-def test_the_walk_in_json_says_the_same(tmp_path: Path) -> None:
+def test_json_report_of_the_walk_lists_every_chapter_without_secrets(tmp_path: Path) -> None:
     ran = valetkey("demo", "--walk", "--json", "--keep", "kept", here=tmp_path)
     assert ran.code == 0, ran.err
     report = ran.json
@@ -92,7 +92,7 @@ def test_the_walk_in_json_says_the_same(tmp_path: Path) -> None:
         assert secret not in ran.out
 
 
-def test_a_wrong_answer_is_told_with_what_was_expected_and_what_came(
+def test_wrong_response_is_reported_with_expected_and_received_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An app whose secret is another one: everything that needs it fails, and nothing else."""

@@ -19,7 +19,7 @@ async def download(browser: Browser) -> Answer:
     return await browser.submit(await browser.get(PATH), "download")
 
 
-def test_the_file_says_everything_and_no_secret(tmp_path: Path, database_url: str) -> None:
+def test_export_contains_all_account_data_and_no_secret(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("notes:read"))
         theirs = await grant_of(it, "nat1", Scope.of("read"), user=BOB)

@@ -235,7 +235,7 @@ def test_form_without_own_session_changes_nothing(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_times_are_told_in_the_zone_that_one_named(tmp_path: Path) -> None:
+def test_times_are_shown_in_the_time_zone_of_the_profile(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         before = await browser.get("/account/activity")

@@ -224,7 +224,7 @@ def test_guesses_wait_longer_and_longer_and_a_familiar_browser_has_its_own(
     run(tmp_path, story)
 
 
-def test_removing_the_last_factor_is_asked_and_ends_what_belongs_to_it(tmp_path: Path) -> None:
+def test_removing_the_last_factor_is_confirmed_and_deletes_recovery_codes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/authenticator/remove")

@@ -58,7 +58,7 @@ def test_remembered_device_skips_the_second_factor_for_thirty_days(
     run(tmp_path, story, database_url)
 
 
-def test_password_in_a_remembered_device_is_not_enough_for_what_matters(tmp_path: Path) -> None:
+def test_step_up_on_a_remembered_device_requires_the_second_factor(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = await remembered(it, key)

@@ -103,7 +103,7 @@ def test_recovery_codes_require_a_second_factor(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_letter_tells_that_one_was_used_and_how_many_are_left(tmp_path: Path) -> None:
+def test_use_of_a_recovery_code_is_reported_by_email_with_the_number_left(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         keyring = it.server.keyring

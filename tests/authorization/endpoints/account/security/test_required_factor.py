@@ -192,7 +192,7 @@ def test_prompt_none_gets_interaction_required_until_then(
 
 
 @pytest.mark.parametrize("prompt", ["login", "consent", "select_account"])
-def test_every_prompt_leads_to_the_factor(tmp_path: Path, prompt: str) -> None:
+def test_factor_is_required_with_every_prompt_value(tmp_path: Path, prompt: str) -> None:
     async def story(it: Harness) -> None:
         await it.change(OPENID)
         bob = await secured(it)

@@ -20,7 +20,7 @@ async def told(it: Harness) -> list[str]:
     return [write(letter, brand=Brand("Acme")).text for letter in letters if letter is not None]
 
 
-def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(tmp_path: Path) -> None:
+def test_mf_05_added_authenticator_app_is_reported_by_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))
@@ -30,7 +30,7 @@ def test_mf_05_a_letter_tells_of_each_passkey_and_each_authenticator_app(tmp_pat
     run(tmp_path, story, mail=MailSettings(host="mail.example"))
 
 
-def test_mf_05_a_letter_tells_of_a_passkey(tmp_path: Path) -> None:
+def test_mf_05_added_passkey_is_reported_by_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         proven = replace(ALICE, email_verified_at=it.clock.now)
         assert await it.store.write(lambda tx: tx.users.change(proven))

@@ -170,7 +170,7 @@ def test_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_confirmation_says_what_ends(tmp_path: Path) -> None:
+def test_disabling_an_api_shows_lost_access_and_every_change_is_recorded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         api_path = await declared(browser)

@@ -71,7 +71,7 @@ def sections(answer: Answer) -> dict[str, tuple[bool, str]]:
     return summaries
 
 
-def test_closed_sections_say_what_they_hold(tmp_path: Path, database_url: str) -> None:
+def test_closed_sections_summarize_their_values(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)
@@ -193,7 +193,7 @@ def test_app_is_edited(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
-def test_faults_are_told_in_the_words_of_the_portal(tmp_path: Path, database_url: str) -> None:
+def test_invalid_values_are_refused_and_change_nothing(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)
@@ -221,7 +221,7 @@ def test_faults_are_told_in_the_words_of_the_portal(tmp_path: Path, database_url
     run(tmp_path, story, database_url)
 
 
-def test_of_two_administrators_who_edit_the_second_is_told(
+def test_parallel_edits_save_once_and_the_others_report_a_conflict(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -152,7 +152,7 @@ def test_place_of_an_app_whose_id_is_a_url_is_escaped() -> None:
     assert finding.console == "/admin/clients/https%3A%2F%2Fapp.example%2Fid%3Fa%3D1%25"
 
 
-def test_legacy_grants_say_what_they_cost(tmp_path: Path) -> None:
+def test_legacy_grant_is_allowed_with_a_warning_except_in_modern_profile(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)

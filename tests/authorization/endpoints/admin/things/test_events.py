@@ -222,7 +222,7 @@ def test_changes_from_or_to_nothing_have_sentences_of_their_own(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_events_are_told_in_sentences_with_their_actor_and_fields(tmp_path: Path) -> None:
+def test_events_are_shown_as_sentences_with_actor_and_fields(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", name="Notes <Printer>")
         now = it.clock.now

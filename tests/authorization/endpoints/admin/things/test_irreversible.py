@@ -15,7 +15,7 @@ from valetkey.web.body import Form
 BUTTONS = [(operation, button) for operation in OPERATIONS for button in operation.buttons]
 
 
-def test_buttons_whose_text_says_so_are_irreversible_and_look_destructive() -> None:
+def test_only_irreversible_buttons_say_so_and_all_look_destructive() -> None:
     slugs = {
         button.slug
         for _, button in BUTTONS
@@ -83,7 +83,7 @@ def test_wrong_name_deletes_nothing_and_asks_again(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_dangerous_operations_stand_together_at_the_end_of_the_page(tmp_path: Path) -> None:
+def test_dangerous_operations_are_in_one_section_at_the_end_of_the_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)

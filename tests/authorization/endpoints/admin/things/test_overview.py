@@ -63,7 +63,7 @@ def test_button_does_what_it_is_named_for_and_only_for_roles_that_may(tmp_path: 
     run(tmp_path, story)
 
 
-def test_every_button_leads_to_a_page_that_its_permission_opens(tmp_path: Path) -> None:
+def test_every_remedy_links_to_an_existing_page_with_its_permission(tmp_path: Path) -> None:
     permissions = {
         button.slug: operation.permission
         for operation in OPERATIONS
@@ -89,7 +89,7 @@ def test_every_button_leads_to_a_page_that_its_permission_opens(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_each_part_says_its_state_in_words(tmp_path: Path, database_url: str) -> None:
+def test_overview_shows_the_state_of_each_part_in_words(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         it.clock.forward(KEPT + 1)

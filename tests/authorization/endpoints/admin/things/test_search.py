@@ -178,7 +178,7 @@ def test_an_error_is_found_by_its_reference(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_every_role_finds_what_its_pages_show_and_nobody_else_searches(tmp_path: Path) -> None:
+def test_search_results_open_for_every_role_and_others_cannot_search(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _users(it, "grace")
         await it.client("printer", name="Notes Printer")

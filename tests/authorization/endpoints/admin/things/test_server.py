@@ -131,7 +131,7 @@ def test_settings_are_changed_in_words_and_units(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_wrong_values_of_settings_are_told_in_words(tmp_path: Path) -> None:
+def test_invalid_lifetime_is_refused_with_the_allowed_range(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         lifetime = "/admin/settings/tokens.access_token_lifetime/edit"
@@ -215,7 +215,7 @@ def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_mail_that_is_off_says_so(tmp_path: Path) -> None:
+def test_mail_page_shows_that_email_is_disabled(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/mail")

@@ -141,7 +141,7 @@ def test_failures_are_paged_without_gap_and_can_be_filtered(
     run(tmp_path, story, database_url)
 
 
-def test_an_app_to_which_nothing_was_refused_is_told_so(tmp_path: Path) -> None:
+def test_app_without_requests_has_an_empty_list(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         page = await (await signed_in(it)).get(f"{WEB1}/requests")
@@ -230,7 +230,7 @@ def test_records_end_after_a_week(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_redirect_uri_that_was_missing_is_added_by_a_button_that_asks(
+def test_missing_redirect_uri_is_added_after_confirmation(
     tmp_path: Path,
     database_url: str,
 ) -> None:
@@ -288,7 +288,7 @@ def test_invalid_redirect_uri_cannot_be_added_from_a_failure(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_error_uri_leads_the_team_to_the_record(tmp_path: Path) -> None:
+def test_error_uri_links_the_team_to_the_record(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         answer = await it.browser().get("/oauth/authorize", **usual(scope="nothing"))

@@ -122,7 +122,7 @@ def test_pages_of_people_follow_each_other_without_gap(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_ad_03_a_place_in_the_list_tells_nobodys_uid_and_cannot_be_made_up(
+def test_ad_03_page_cursor_reveals_no_uid_and_cannot_be_forged(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

@@ -145,7 +145,7 @@ def test_configuration_of_a_preset_names_what_is_missing(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_registration_leads_to_the_quickstart_of_its_preset(tmp_path: Path) -> None:
+def test_registration_links_to_the_quickstart_of_its_preset(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         form = await browser.get("/developer/new", kind="server", preset="nginx")

@@ -40,7 +40,7 @@ def test_each_language_has_its_program_with_the_ids_of_the_app(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_an_app_that_signs_is_told_to_use_a_library(tmp_path: Path) -> None:
+def test_private_key_jwt_app_gets_a_hint_and_no_browser_trial(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, authentication_method=AuthenticationMethod.PRIVATE_KEY_JWT))

@@ -163,7 +163,7 @@ def test_an_app_without_a_secret_is_tried_without_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_apps_that_cannot_be_tried_are_told_so(tmp_path: Path) -> None:
+def test_trial_is_refused_for_machine_apps_and_invalid_requests(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("machine", grant_types=("client_credentials",), scopes=())
         browser = await begun(it)
@@ -219,7 +219,7 @@ def test_ad_03_callback_is_refused_outside_the_session_of_the_test_run(tmp_path:
     run(tmp_path, story)
 
 
-def test_ad_03_a_trial_is_seen_by_whoever_began_it_and_by_nobody_else(tmp_path: Path) -> None:
+def test_ad_03_trial_is_accessible_only_in_the_session_that_began_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         ada = await begun(it)
         _, url = await prepared(ada)

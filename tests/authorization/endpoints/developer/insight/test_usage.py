@@ -60,7 +60,7 @@ def test_the_numbers_of_each_day_are_drawn_and_written(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_an_app_that_was_not_used_is_told_what_will_be_here(tmp_path: Path) -> None:
+def test_unused_app_has_a_message_instead_of_charts(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         page = await (await signed_in(it)).get(f"{WEB1}/usage")
@@ -78,7 +78,7 @@ def test_usage_opens_for_the_team_alone(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_overview_charts_the_week_and_tells_the_last_sign_in_and_failure(
+def test_overview_shows_weekly_charts_last_sign_in_and_last_failure(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -121,7 +121,7 @@ def test_overview_charts_the_week_and_tells_the_last_sign_in_and_failure(
     run(tmp_path, story, database_url)
 
 
-def test_overview_tells_a_sign_in_before_its_tokens_are_counted(
+def test_overview_shows_a_sign_in_before_its_tokens_are_counted(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -43,7 +43,7 @@ def test_refusals_of_every_client_endpoint_name_the_client(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_userinfo_says_whose_token_it_refused(tmp_path: Path) -> None:
+def test_userinfo_refusal_is_recorded_for_the_client_of_the_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format="reference")
         tokens = await it.tokens("web")

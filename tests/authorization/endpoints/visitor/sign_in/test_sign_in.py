@@ -23,7 +23,7 @@ LIMITS = LimitSettings(
 @pytest.mark.parametrize(
     "word", ["wrong", "null", "", "a" * 10_240, PASSWORD + "\0", "<script>"], ids=lambda w: w[:9]
 )
-def test_lg_13_a_wrong_password_is_told_beside_the_form(tmp_path: Path, word: str) -> None:
+def test_lg_13_wrong_password_shows_the_form_again_with_an_error(tmp_path: Path, word: str) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
@@ -44,7 +44,7 @@ def test_lg_13_a_wrong_password_is_told_beside_the_form(tmp_path: Path, word: st
 @pytest.mark.parametrize(
     "name", ["", "a\0b", "\r\n", "a" * 9_000, "\u202e", "' or 1=1--"], ids=ascii
 )
-def test_a_name_that_nobody_can_have_is_wrong_like_any_other(tmp_path: Path, name: str) -> None:
+def test_invalid_username_is_refused_like_a_wrong_password(tmp_path: Path, name: str) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
@@ -78,7 +78,7 @@ def test_a_hint_fills_in_the_name(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_signing_in_without_an_app_leads_home(tmp_path: Path) -> None:
+def test_sign_in_without_an_app_redirects_to_home(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.get("/oauth/sign-in")
@@ -132,7 +132,7 @@ def test_sign_in_as_another_user_ends_the_earlier_session(
     run(tmp_path, story, database_url)
 
 
-def test_a_session_that_nobody_used_for_too_long_does_not_go_on(tmp_path: Path) -> None:
+def test_sign_in_after_the_idle_limit_starts_a_new_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.ask())
@@ -206,7 +206,7 @@ def test_a_session_ends_when_idle_and_when_old(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_that_somebody_was_here_is_noted_once_a_minute(tmp_path: Path) -> None:
+def test_last_use_of_a_session_is_stored_at_most_once_a_minute(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
@@ -224,7 +224,7 @@ def test_that_somebody_was_here_is_noted_once_a_minute(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_form_without_our_token_signs_nobody_in(tmp_path: Path) -> None:
+def test_sign_in_with_a_wrong_csrf_token_or_origin_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.get("/oauth/sign-in")
@@ -253,7 +253,7 @@ def test_lg_21_many_at_once_each_get_their_own_session(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_signing_out_is_asked_first_and_ends_the_session(tmp_path: Path) -> None:
+def test_sign_out_requires_confirmation_and_ends_the_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))

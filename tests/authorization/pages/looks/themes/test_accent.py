@@ -21,7 +21,7 @@ grounds = st.sampled_from([LIGHT_CARD, DARK_CARD])
 
 
 @given(accent=colours, ground=grounds)
-def test_text_edges_and_fills_can_be_told_apart(accent: str, ground: str) -> None:
+def test_accent_shades_have_sufficient_contrast(accent: str, ground: str) -> None:
     made = accent_shades(accent, ground)
 
     assert contrast(made.text, ground) >= TEXT_CONTRAST

@@ -121,7 +121,7 @@ def test_xs_07_a_stylesheet_that_loads_from_elsewhere_is_refused(
         ({"translations/FR_fr.mo": ""}, "TAG.mo"),
     ],
 )
-def test_what_is_no_part_of_a_theme_is_told_with_its_file(
+def test_invalid_theme_file_is_refused_with_the_reason(
     tmp_path: Path, files: dict[str, str], says: str
 ) -> None:
     if "not a directory" in says:
@@ -143,7 +143,7 @@ def test_what_is_no_part_of_a_theme_is_told_with_its_file(
         ("\n{{ 1 / 0 }}", 2, "division"),
     ],
 )
-def test_a_broken_template_is_told_with_its_file_and_line(
+def test_broken_template_is_reported_with_file_and_line(
     tmp_path: Path, text: str, line: int, says: str
 ) -> None:
     start = '{% extends "layout/page.html" %}' if "block" in text else ""
@@ -156,7 +156,7 @@ def test_a_broken_template_is_told_with_its_file_and_line(
     assert says in caught.value.message
 
 
-def test_what_a_template_shows_is_escaped_as_in_ours(tmp_path: Path) -> None:
+def test_values_in_theme_templates_are_escaped(tmp_path: Path) -> None:
     brand = _theme(tmp_path, {"templates/home.html": "<h1>{{ brand.name }}</h1>"})
     named = Brand("<script>\u202e", theme=brand.theme)
 
@@ -180,7 +180,7 @@ def test_every_page_can_be_rehearsed() -> None:
     assert len(left_out) <= len(page_kinds()) // 10, left_out
 
 
-def test_a_theme_says_more_languages_and_other_words(tmp_path: Path) -> None:
+def test_theme_adds_languages_and_replaces_translations(tmp_path: Path) -> None:
     words = tmp_path / "translations"
     _words(words / "de.mo", {"Sign in": "Hereinspaziert"})
     _words(words / "en.mo", {"Sign in": "Join team"})

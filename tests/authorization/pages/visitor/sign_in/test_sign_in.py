@@ -58,7 +58,7 @@ def test_page_keeps_what_was_typed_and_goes_to_the_password() -> None:
     assert reading.by_id("password").attributes["aria-invalid"] == "true"
 
 
-def test_page_says_nothing_is_wrong_at_first() -> None:
+def test_page_shows_no_error_at_first() -> None:
     reading = _read(SIGN_IN)
 
     assert not [e for e in reading.elements if e.attributes.get("id") == "message"]
@@ -78,7 +78,7 @@ def test_page_says_how_long_to_wait_in_the_largest_fitting_unit() -> None:
     assert messages[3_600].endswith("in 1 hour.")
 
 
-def test_page_shows_who_asks_and_where_the_answer_goes() -> None:
+def test_page_shows_the_app_its_host_and_its_verification() -> None:
     text = _read(SIGN_IN).the("main").text
 
     assert "to continue to Notes Printer" in text

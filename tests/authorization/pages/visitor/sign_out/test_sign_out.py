@@ -22,7 +22,7 @@ def test_page_asks_before_signing_out() -> None:
     assert "Ada Lovelace" in reading.the("main").text
 
 
-def test_page_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() -> None:
+def test_page_names_the_app_and_keeps_its_post_logout_redirect_uri() -> None:
     reading = _read("sign_out_app")
     assert "Notes Printer" in reading.the("h1").text
     fields = {field.attributes["name"]: field.attributes["value"] for field in reading.all("input")}
@@ -33,13 +33,13 @@ def test_page_names_the_app_that_asks_and_takes_along_where_it_wants_one_back() 
     }
 
 
-def test_a_session_that_is_too_old_to_say_whose_it_is_can_be_ended() -> None:
+def test_idle_session_can_be_ended_without_showing_its_user() -> None:
     reading = _read("sign_out_idle")
     assert reading.by_id("sign-out").attributes["type"] == "submit"
     assert "Ada" not in reading.the("main").text
 
 
-def test_frames_tell_the_apps_and_a_link_leads_back() -> None:
+def test_signed_out_page_notifies_apps_by_frames_and_links_back() -> None:
     page = SignedOutPage(
         "https://app.example/bye?state=1&more=2", frames=("https://app.example/out?iss=x&sid=y",)
     )
@@ -52,7 +52,7 @@ def test_frames_tell_the_apps_and_a_link_leads_back() -> None:
 
 
 @pytest.mark.parametrize("reason", list(NotRedirected))
-def test_page_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
+def test_refused_post_logout_redirect_is_shown_with_its_reference(reason: NotRedirected) -> None:
     page = SignedOutPage("", reason.value, "VK-7F3K-9QXM-2RTD")
     reading = Reading(render(page, brand=Brand()))
     text = reading.the("main").text
@@ -62,24 +62,24 @@ def test_page_says_why_one_is_not_taken_back(reason: NotRedirected) -> None:
     assert not list(reading.all("iframe"))
 
 
-def test_page_says_that_one_is_signed_out() -> None:
+def test_page_shows_that_the_user_is_signed_out() -> None:
     assert _read("signed_out").the("h1").text == "You are signed out"
 
 
-def test_the_root_says_who_one_is_and_lets_one_sign_out() -> None:
+def test_home_page_shows_the_user_and_a_sign_out_button() -> None:
     reading = _read("home")
 
     assert "Ada Lovelace" in reading.the("main").text
     assert reading.by_id("sign-out").holders[-1].attributes["action"] == "/oauth/sign-out"
 
 
-def test_the_root_leads_to_the_apps_that_can_be_opened_from_here() -> None:
+def test_home_page_links_to_the_apps_that_can_be_started() -> None:
     links = [link for link in _read("home_apps").all("a") if "/start" in link.attributes["href"]]
     assert [link.attributes["href"][-1] for link in links] == ["0", "1", "2", "3"]
     assert "Notes Printer" in links[0].text
     assert "app.example" in links[0].text
 
 
-def test_the_root_offers_to_sign_in_and_leads_developers_on() -> None:
+def test_home_page_links_to_sign_in_and_developer_pages() -> None:
     ways = ["/developer", "/.well-known/oauth-authorization-server", "/errors/"]
     assert _read("home_signed_out").links() == ["/oauth/sign-in", *ways]
