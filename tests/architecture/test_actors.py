@@ -34,7 +34,7 @@ def test_pages_and_calls_of_signed_in_users_name_the_actor() -> None:
     assert found(files) == []
 
 
-def test_console_changes_only_by_operations() -> None:
+def test_console_writes_only_through_operations() -> None:
     console = ("authorization/site/admin/", "authorization/webhooks/pages")
     writing = {
         source.inside
@@ -57,6 +57,6 @@ def test_the_command_line_has_one_store_and_it_acts_for_the_operator() -> None:
     assert opening == [OPENS]
 
 
-def test_a_write_by_the_usual_actor_is_seen() -> None:
+def test_write_by_the_usual_actor_is_detected() -> None:
     text = "async def f(site):\n    await site.store.write(work, done_by=USUAL_ACTOR)\n"
     assert found([Source("x.py", text)]) == ["x.py:2"]

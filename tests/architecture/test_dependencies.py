@@ -149,7 +149,7 @@ def test_no_dependency_is_left_unused() -> None:
     assert declared() - CHOSEN_BY_UVICORN == used - CHOSEN_BY_UVICORN
 
 
-def test_every_dependency_has_its_sentence() -> None:
+def test_every_dependency_is_listed_in_the_decision_record() -> None:
     page = (ROOT / "docs/decisions/0004-dependencies.md").read_text()
     named = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
     packages = {module: package for package, module in IMPORTED_AS.items()}

@@ -192,7 +192,7 @@ def _place(module: str) -> tuple[str, str]:
     return feature, inside.partition(".")[0]
 
 
-def test_core_imports_no_feature_and_a_feature_only_those_above_its_line(
+def test_core_imports_no_feature_and_a_feature_only_earlier_ones(
     imports: Mapping[str, AbstractSet[str]],
 ) -> None:
     order = ("", *NAMES)
@@ -243,7 +243,7 @@ def test_sections_of_features_have_names_of_their_own() -> None:
     assert not core & feature_sections().keys()
 
 
-def test_every_package_beside_the_layers_has_its_line() -> None:
+def test_every_feature_package_is_listed() -> None:
     packages = {
         file.parent.name for file in (ROOT / "src/valetkey/authorization").glob("*/feature.py")
     }

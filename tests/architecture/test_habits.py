@@ -86,7 +86,7 @@ def says_any(source: Source) -> bool:
     )
 
 
-def test_nothing_prints_but_the_command_line() -> None:
+def test_only_the_command_line_prints() -> None:
     assert not [
         where
         for source in sources()
@@ -134,7 +134,7 @@ def test_secrets_and_fingerprints_are_compared_in_constant_time() -> None:
     assert not comparisons, "use valetkey.kernel.secret.same"
 
 
-def test_comparison_of_secrets_is_seen_in_every_spelling() -> None:
+def test_every_form_of_secret_comparison_is_detected() -> None:
     for text in (
         "print_ == grant.refresh_print",
         "a.fingerprint != b",
@@ -148,7 +148,7 @@ def test_comparison_of_secrets_is_seen_in_every_spelling() -> None:
         assert not _compared(ast.parse(text)), text
 
 
-def test_there_are_no_loose_ends() -> None:
+def test_no_todo_or_fixme_is_left() -> None:
     assert not [
         f"{path}: {match.group()}"
         for path, text in texts()
@@ -157,7 +157,7 @@ def test_there_are_no_loose_ends() -> None:
     ]
 
 
-def test_no_test_is_left_out() -> None:
+def test_no_test_is_skipped() -> None:
     assert not [
         f"{source.path}:{node.lineno} {node.attr}"
         for source in sources("tests/")
@@ -180,7 +180,7 @@ def test_no_file_names_a_registry_or_a_machine() -> None:
     ]
 
 
-def test_imports_are_absolute_and_at_home_in_one_tree() -> None:
+def test_package_does_not_import_tests_bench_or_examples() -> None:
     assert not [
         f"{source.path}:{line} imports {module}"
         for source in sources()

@@ -24,7 +24,7 @@ def test_public_classes_of_the_core_have_unique_names() -> None:
 _VAGUE = {"asked", "each", "found", "given", "known", "place", "said", "told", "wanted"}
 
 
-def test_variables_are_called_what_they_hold() -> None:
+def test_variable_names_are_not_vague() -> None:
     vague = [
         f"{source.inside}:{node.lineno} {name}"
         for source in sources()

@@ -93,7 +93,7 @@ def counted_columns(source: Source) -> list[str]:
     ]
 
 
-def test_columns_of_rows_are_named() -> None:
+def test_columns_are_not_read_by_number() -> None:
     assert not [
         where
         for source in sources()
@@ -102,13 +102,13 @@ def test_columns_of_rows_are_named() -> None:
     ]
 
 
-def test_a_column_by_its_number_is_seen() -> None:
+def test_column_read_by_number_is_detected() -> None:
     for line in ("row[2]", "row[3:]", "row[number]", "rows[-1][4]"):
         assert counted_columns(Source("x.py", line)) == ["x.py:1"]
     assert not counted_columns(Source("x.py", "row[0], row[1]"))
 
 
-def test_no_sql_is_put_together_from_strings() -> None:
+def test_sql_is_not_built_from_strings() -> None:
     assert not [
         where
         for source in sources()
@@ -118,7 +118,7 @@ def test_no_sql_is_put_together_from_strings() -> None:
     ]
 
 
-def test_the_schema_and_the_stores_speak_what_both_engines_understand() -> None:
+def test_sql_is_portable_between_sqlite_and_postgresql() -> None:
     assert not [
         f"{path}: {match.group()}"
         for path, text in statements()
@@ -137,7 +137,7 @@ def test_numbers_of_locks_are_in_one_list() -> None:
     assert files == ["database/engine.py"] * len(Lock)
 
 
-def test_sql_put_together_is_seen() -> None:
+def test_sql_built_from_strings_is_detected() -> None:
     code = (
         'f"SELECT a FROM {table}"',
         '"SELECT a FROM t WHERE b = " + b',

@@ -47,7 +47,7 @@ def test_path_name_and_imports_select_a_test(root: Path) -> None:
     ]
 
 
-def test_of_several_words_a_test_must_have_each(root: Path) -> None:
+def test_several_words_select_tests_that_match_all_of_them(root: Path) -> None:
     assert select(root, ["webhook", "retries"]) == ["tests/webhooks/test_delivery.py::test_retries"]
     assert select(root, ["webhook", "device"]) == []
 

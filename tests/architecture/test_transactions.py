@@ -45,11 +45,11 @@ def _of_this_scope(scope: ast.AST) -> Iterator[ast.AST]:
             yield from _of_this_scope(child)
 
 
-def test_no_work_awaits() -> None:
+def test_transaction_functions_are_never_async() -> None:
     assert not [where for source in sources() for where in asynchronous_works(source)]
 
 
-def test_rules_nouns_and_stores_never_wait() -> None:
+def test_rules_nouns_and_stores_have_no_async_functions() -> None:
     assert not [
         f"{source.path}:{node.lineno} {node.name}"
         for source in sources()
@@ -60,7 +60,7 @@ def test_rules_nouns_and_stores_never_wait() -> None:
     ]
 
 
-def test_a_work_that_awaits_is_seen() -> None:
+def test_async_transaction_function_is_detected() -> None:
     code = "async def work(db): ...\nasync def f(): await engine.write(work)"
     assert asynchronous_works(Source("x.py", code)) == ["x.py:2 work"]
 

@@ -51,7 +51,7 @@ def _by_assertion(
     )
 
 
-def test_ca_01_two_proofs_at_once_are_refused(world: LiveServers) -> None:
+def test_ca_01_two_authentication_methods_at_once_are_refused(world: LiveServers) -> None:
     header = basic("web1", secret_of("web1"))
     body = {"grant_type": "client_credentials", "client_id": "web1"}
     secret = {"client_secret": secret_of("web1")}
@@ -137,14 +137,14 @@ def _registrar(world: LiveServers) -> Registrar:
         "Digest username=svc1",
     ],
 )
-def test_ca_07_loose_headers_are_refused(world: LiveServers, value: str) -> None:
+def test_ca_07_malformed_authorization_headers_are_refused(world: LiveServers, value: str) -> None:
     answer = world.post(
         "/token", {"grant_type": "client_credentials"}, headers={"Authorization": value}
     )
     answer.refused(401, "invalid_client")
 
 
-def test_ca_10_an_assertion_proves_a_client(world: LiveServers) -> None:
+def test_ca_10_assertion_authenticates_the_client(world: LiveServers) -> None:
     answer = _by_assertion(world, _assertion(world))
     answer.ok()
     both = [world.auth, f"{world.auth}/oauth/token"]
@@ -172,7 +172,7 @@ def test_ca_10_assertion_names_issuer_or_token_endpoint_and_nothing_else(
         assert _by_assertion(world, _assertion(world), path, token="x").status == 200
 
 
-def test_ca_10_an_assertion_names_its_client_by_itself(world: LiveServers) -> None:
+def test_ca_10_assertion_is_accepted_without_client_id(world: LiveServers) -> None:
     body = {
         "grant_type": "client_credentials",
         "client_assertion": _assertion(world),
@@ -181,12 +181,12 @@ def test_ca_10_an_assertion_names_its_client_by_itself(world: LiveServers) -> No
     world.post("/token", body).ok()
 
 
-def test_ca_11_the_audience_never_comes_from_the_host_header(world: LiveServers) -> None:
+def test_ca_11_assertion_with_another_audience_is_refused(world: LiveServers) -> None:
     assertion = _assertion(world, {"aud": "https://evil.test"})
     _by_assertion(world, assertion).refused(401, "invalid_client")
 
 
-def test_ca_13_an_assertion_counts_once_at_any_endpoint(world: LiveServers) -> None:
+def test_ca_13_reused_assertion_is_refused_at_every_endpoint(world: LiveServers) -> None:
     assertion = _assertion(world)
     _by_assertion(world, assertion).ok()
     _by_assertion(world, assertion).refused(401, "invalid_client")
@@ -235,7 +235,7 @@ def test_ca_15_an_assertion_that_lives_too_long_is_refused(world: LiveServers) -
     answer.refused(401, "invalid_client")
 
 
-def test_ca_16_another_key_proves_nothing(world: LiveServers) -> None:
+def test_ca_16_assertion_signed_with_another_key_is_refused(world: LiveServers) -> None:
     other = SigningKey.generate(Algorithm.ES256)
     answer = _by_assertion(world, _assertion(world, key=other))
     answer.refused(401, "invalid_client")
@@ -247,7 +247,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServers]:
         yield servers
 
 
-def test_ca_17_guessing_is_slowed_down(fresh: LiveServers) -> None:
+def test_ca_17_wrong_secrets_are_limited_per_client(fresh: LiveServers) -> None:
     form = {"grant_type": "client_credentials"}
     # Five more attempts a second are allowed: on a slow machine the limit was never met.
     with fresh.servers.clock.stopped():
@@ -263,7 +263,7 @@ def test_ca_17_guessing_is_slowed_down(fresh: LiveServers) -> None:
     fresh.post("/token", form, headers=basic("web1", "x" * 40)).refused(401, "invalid_client")
 
 
-def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: LiveServers) -> None:
+def test_ca_19_disabled_client_gets_the_same_error_as_an_unknown_one(fresh: LiveServers) -> None:
     registrar, now = _registrar(fresh), fresh.servers.clock.now()
     token = fresh.token("svc1", path="/token", grant_type="client_credentials").json
     assert fresh.servers.write(lambda tx: registrar.disable(tx, _svc1(tx), now))
@@ -284,7 +284,7 @@ def test_ca_19_a_disabled_client_looks_like_an_unknown_one(fresh: LiveServers) -
     ("kind", "statuses"),
     [("", {400, 401}), ("urn:wrong", {401}), ("twice", {400})],
 )
-def test_ca_21_the_assertion_type_is_exact(
+def test_ca_21_missing_wrong_or_repeated_assertion_type_is_refused(
     world: LiveServers, kind: str, statuses: set[int]
 ) -> None:
     form = f"grant_type=client_credentials&client_id=pk1&client_assertion={_assertion(world)}"

@@ -19,7 +19,7 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 
 
-def test_of_many_that_prepare_at_once_all_agree(tmp_path: Path, database_url: str) -> None:
+def test_parallel_starts_share_keyring_and_credential(tmp_path: Path, database_url: str) -> None:
     defaults = Settings()
     settings = replace(
         defaults,
@@ -55,7 +55,7 @@ def test_keyring_of_another_database_is_refused_at_startup(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) -> None:
+def test_keyring_and_credential_from_the_settings_write_no_files(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         text = keyring_path(it.settings).read_text()
         keyring_path(it.settings).unlink()
@@ -71,7 +71,7 @@ def test_keyring_and_credential_may_come_from_the_environment(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_a_credential_that_could_be_guessed_is_an_operator_error(tmp_path: Path) -> None:
+def test_too_short_credential_is_an_operator_error(tmp_path: Path) -> None:
     defaults = Settings()
     settings = replace(
         defaults,
@@ -100,7 +100,7 @@ def test_server_error_reveals_no_internal_details(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_database_without_its_keyring_gets_no_other(tmp_path: Path) -> None:
+def test_missing_keyring_of_a_used_database_is_not_replaced(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         path = keyring_path(it.settings)
         path.unlink()

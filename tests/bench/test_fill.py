@@ -10,7 +10,7 @@ from bench.growth.on_sqlite import SQLiteFile
 from bench.growth.site import begin
 
 
-def test_a_filled_file_is_whole_and_what_expires_in_it_is_counted(tmp_path: Path) -> None:
+def test_filled_database_is_consistent_and_expired_rows_are_counted(tmp_path: Path) -> None:
     begin(tmp_path)
     database = SQLiteFile(tmp_path / "valetkey" / "authorization.db")
     database.fill(Size(200, 100, 10))

@@ -12,14 +12,14 @@ def test_half_of_each_core_is_left_free() -> None:
     assert plan.cores(1, 1) == 1
 
 
-def test_the_database_has_the_part_of_the_cost_that_it_was_seen_to_have() -> None:
+def test_database_share_of_the_cost_is_the_measured_share() -> None:
     seen = Visit(rate=100.0, own=900.0, database=300.0, load=50.0, commits=0.5, log=700.0)
     cost = plan.cost(2_000.0, 1_000.0, seen)
     assert (cost.alone, cost.own, cost.database) == (500.0, 750.0, 250.0)
     assert (cost.commits, cost.log) == (0.5, 700.0)
 
 
-def test_need_has_two_nodes_a_standby_and_their_price() -> None:
+def test_need_includes_two_nodes_a_standby_and_their_price() -> None:
     cost = plan.Cost(alone=100.0, own=300.0, database=100.0, commits=0.1, log=2_000.0)
     chosen = plan.Chosen(node_cores=4, replicas=1, days=10, core_hour=0.1, gb_month=0.5)
     need = plan.reckon(10_000, cost, 500.0, 5_000, chosen)

@@ -24,7 +24,7 @@ def test_every_figure_comes_from_three_rounds_or_more() -> None:
     )
 
 
-def test_a_figure_ten_times_as_large_is_a_decade_further_to_the_right() -> None:
+def test_bars_of_the_plot_have_a_logarithmic_scale() -> None:
     drawn = ET.fromstring(plot.draw({"work": [("ours", 100.0), ("theirs", 1_000.0)]}, ("ours",)))
     bars = [
         float(rectangle.attrib["width"])
@@ -47,7 +47,7 @@ def test_rate_that_falls_in_every_round_is_reported() -> None:
     assert lines == ["Falling over the rounds: falls, refresh: 100, 94, 89"]
 
 
-def test_a_target_is_met_from_its_ratio_on() -> None:
+def test_target_is_met_only_at_its_ratio_or_above() -> None:
     rates = {
         "client credentials, JWT": {
             ON_SQLITE: [199.0] * 3,

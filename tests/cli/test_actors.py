@@ -62,7 +62,7 @@ def _since(here: Path) -> list[dict[str, Any]]:
     return list(ran.json)
 
 
-def test_each_command_leaves_its_events_with_the_operator(tmp_path: Path) -> None:
+def test_events_of_each_command_have_the_operator_as_their_actor(tmp_path: Path) -> None:
     file = begin(tmp_path)
     file.write_text(f'{file.read_text()}[accounts]\nsign_up = "invitation"\n', encoding="utf-8")
     for line, _ in COMMANDS:

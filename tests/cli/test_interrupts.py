@@ -95,7 +95,7 @@ with ended_together():
 """
 
 
-def test_measurements_end_what_they_started(tmp_path: Path) -> None:
+def test_interrupted_measurement_ends_its_child_processes(tmp_path: Path) -> None:
     with start(tmp_path, sys.executable, "-c", _RUN) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"

@@ -53,7 +53,7 @@ def on_a_terminal(here: Path, *arguments: str, answers: tuple[tuple[str, str], .
     return Shown(screen, code)
 
 
-def test_a_plan_is_coloured_and_carried_out_on_yes(tmp_path: Path) -> None:
+def test_plan_is_coloured_and_applied_after_confirmation(tmp_path: Path) -> None:
     configure(tmp_path)
     (tmp_path / "apply.toml").write_text(ADA, encoding="utf-8")
     shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Apply these changes?", "y"),))
@@ -62,7 +62,7 @@ def test_a_plan_is_coloured_and_carried_out_on_yes(tmp_path: Path) -> None:
     assert len(valetkey("user", "list", "--json", here=tmp_path).json) == 1
 
 
-def test_on_no_nothing_is_changed(tmp_path: Path) -> None:
+def test_declined_plan_changes_nothing(tmp_path: Path) -> None:
     configure(tmp_path)
     (tmp_path / "apply.toml").write_text(ADA, encoding="utf-8")
     shown = on_a_terminal(tmp_path, "apply", "apply.toml", answers=(("Apply these changes?", "n"),))

@@ -100,7 +100,7 @@ def test_code_flow_with_pkce_succeeds(world: LocalSite) -> None:
         reads(session, world)
 
 
-def test_another_verifier_is_the_librarys_error(world: LocalSite) -> None:
+def test_wrong_code_verifier_raises_invalid_grant(world: LocalSite) -> None:
     with web(world, code_challenge_method="S256") as session:
         url, _ = session.create_authorization_url(world.authorize, code_verifier=generate_token(48))
         arrived = world.arrive(url)
@@ -146,7 +146,7 @@ def test_callback_with_an_empty_fragment_is_refused_without_spending_the_code(
         held(session.fetch_token(authorization_response=arrived))
 
 
-def test_a_code_counts_once(world: LocalSite) -> None:
+def test_reused_code_raises_invalid_grant(world: LocalSite) -> None:
     with web(world) as session:
         arrived = world.arrive(session.create_authorization_url(world.authorize)[0])
         held(session.fetch_token(authorization_response=arrived))
@@ -155,14 +155,14 @@ def test_a_code_counts_once(world: LocalSite) -> None:
         assert refused.value.error == "invalid_grant"
 
 
-def test_a_wrong_secret_is_the_librarys_error(world: LocalSite) -> None:
+def test_wrong_secret_raises_invalid_client(world: LocalSite) -> None:
     with web(world, client_secret="x" * 40) as session:
         with pytest.raises(OAuthError) as refused:
             session.fetch_token(username="ada", password=PASSWORD)
         assert refused.value.error == "invalid_client"
 
 
-def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
+def test_state_of_another_session_is_rejected(world: LocalSite) -> None:
     with web(world) as session:
         arrived = world.arrive(session.create_authorization_url(world.authorize)[0])
         with pytest.raises(MismatchingStateException):
@@ -272,7 +272,7 @@ def test_private_key_jwt_flow_succeeds(world: LocalSite) -> None:
         assert session.get(f"{world.api}/notes", withhold_token=True).status_code == 401
 
 
-def test_an_assertion_counts_once(world: LocalSite) -> None:
+def test_reused_assertion_raises_invalid_client(world: LocalSite) -> None:
     with by_key(world) as session:
         # This library keeps the jti with the claims it was given, so it sends the same one again.
         assert session.fetch_token(grant_type="client_credentials")["token_type"] == "bearer"
@@ -281,7 +281,7 @@ def test_an_assertion_counts_once(world: LocalSite) -> None:
         assert refused.value.error == "invalid_client"
 
 
-def test_an_assertion_for_an_hour_as_the_library_makes_it_is_taken(world: LocalSite) -> None:
+def test_assertion_with_the_library_default_lifetime_is_accepted(world: LocalSite) -> None:
     with by_key(world) as session:
         session.register_client_auth_method(PrivateKeyJWT(world.token, alg="ES256"))
         assert session.fetch_token(grant_type="client_credentials")["token_type"] == "bearer"
@@ -298,7 +298,7 @@ class Validator(JWTBearerTokenValidator):  # type: ignore[misc]
         return KeySet.import_key_set(requests.get(self._url, timeout=60).json())
 
 
-def test_access_tokens_are_what_another_resource_server_expects(world: LocalSite) -> None:
+def test_access_token_is_validated_by_the_authlib_resource_server(world: LocalSite) -> None:
     with web(world) as session:
         text = signed_in(session, world)["access_token"]
     validator = Validator(world)

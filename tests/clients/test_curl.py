@@ -109,7 +109,7 @@ def test_code_flow_in_the_query_string_succeeds(
     assert ask(curl, *post, "--header", bearer, f"{world.api}/notes").status == 200
 
 
-def test_client_credentials_flow_opens_the_clients_own_record(world: LocalSite, curl: str) -> None:
+def test_client_credentials_token_manages_its_own_client(world: LocalSite, curl: str) -> None:
     answer = ask(curl, "--request", "POST", client_credentials(world))
     is_a_token_response(answer)
     assert answer.body["scope"] == "client:read client:write"
@@ -125,7 +125,7 @@ def test_client_credentials_flow_opens_the_clients_own_record(world: LocalSite, 
     assert (changed.status, changed.body["description"]) == (200, "Prints your notes")
 
 
-def test_a_token_by_reference_reads_by_post_too(world: LocalSite, curl: str) -> None:
+def test_reference_token_is_accepted_in_a_post_request(world: LocalSite, curl: str) -> None:
     secret = quote(secret_of(REFERENCE), safe=":")
     url = exchange(world, code_for(world, REFERENCE), REFERENCE, secret)
     answer = ask(curl, "--request", "POST", url)
@@ -179,7 +179,7 @@ def test_public_client_flow_in_the_query_string_succeeds(world: LocalSite, curl:
     is_a_token_response(answer)
 
 
-def test_get_is_refused_and_post_is_named(world: LocalSite, curl: str) -> None:
+def test_get_token_request_is_refused_with_allow_post(world: LocalSite, curl: str) -> None:
     answer = ask(curl, client_credentials(world))
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 

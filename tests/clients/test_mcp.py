@@ -210,14 +210,14 @@ def test_python_client_signs_in_as_its_preset_registered_it(hosted: Hosted) -> N
     assert storage.client.client_id == registered.client_id
 
 
-def test_python_client_is_known_by_the_url_of_its_metadata(hosted: Hosted) -> None:
+def test_python_client_signs_in_with_its_metadata_url(hosted: Hosted) -> None:
     url, storage = hosted.urls[FRAMEWORKS[0]], Storage()
     assert asyncio.run(_whoami(url, hosted, storage, hosted.document)) == str(UID)
     assert storage.client is not None
     assert storage.client.client_id == hosted.document
 
 
-def test_typescript_client_is_known_by_the_url_of_its_metadata(hosted: Hosted, node: str) -> None:
+def test_typescript_client_signs_in_with_its_metadata_url(hosted: Hosted, node: str) -> None:
     url, document = hosted.urls[FRAMEWORKS[0]], hosted.document
     with Script(node, "mcp.mjs") as script:
         begun = script.ask({"step": "begin", "url": url, "callback": CALLBACK, "id": document})
@@ -231,7 +231,7 @@ def test_typescript_client_is_known_by_the_url_of_its_metadata(hosted: Hosted, n
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_server_tells_clients_where_to_sign_in(hosted: Hosted, framework: str) -> None:
+def test_unauthorized_response_names_the_resource_metadata(hosted: Hosted, framework: str) -> None:
     url = hosted.urls[framework]
     parts = urlsplit(url)
     metadata = f"http://{parts.netloc}/.well-known/oauth-protected-resource/mcp"

@@ -54,7 +54,7 @@ def origin() -> Iterator[str]:
         yield host.url
 
 
-def test_browser_reads_metadata_registers_and_asks_for_tokens(
+def test_browser_can_read_metadata_register_and_call_the_token_endpoint(
     hosted: Hosted, origin: str, browser: Browser
 ) -> None:
     page = browser.new_page()

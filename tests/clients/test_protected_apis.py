@@ -28,13 +28,13 @@ def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
 
 
 @pytest.mark.parametrize("name", ["fastapi", "flask", "django"])
-def test_python_api_takes_its_own_tokens(it: Issuer, name: str, tmp_path: Path) -> None:
+def test_python_api_accepts_tokens_for_its_api_only(it: Issuer, name: str, tmp_path: Path) -> None:
     program, *rest = FRAMEWORKS[name].run.split()
     with protected(it, name, [_BIN / program, *rest], tmp_path) as url:
         it.refuses_others(url)
 
 
-def test_express_api_takes_its_own_tokens(it: Issuer, node: str, tmp_path: Path) -> None:
+def test_express_api_accepts_tokens_for_its_api_only(it: Issuer, node: str, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(FOLDER.parent / "node_modules")
     program, *rest = FRAMEWORKS["express"].run.split()
     assert program == "node"
@@ -67,7 +67,7 @@ def application() -> Iterator[int]:
     server.server_close()
 
 
-def test_nginx_lets_only_its_own_tokens_through(
+def test_nginx_accepts_tokens_for_its_api_only(
     it: Issuer, nginx: str, application: int, tmp_path: Path
 ) -> None:
     ports = {"8080": free_port(), "8081": free_port(), "9000": application}

@@ -115,7 +115,7 @@ def test_public_client_flow_with_pkce_succeeds(world: LocalSite) -> None:
         assert refreshed["refresh_token"] != token["refresh_token"]
 
 
-def test_another_verifier_is_the_librarys_invalid_grant(world: LocalSite) -> None:
+def test_wrong_code_verifier_raises_invalid_grant(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ, pkce="S256") as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         session.authorization_url(world.authorize)  # makes the session forget the first verifier
@@ -135,7 +135,7 @@ def test_callback_with_an_empty_fragment_is_accepted(world: LocalSite) -> None:
         held(token, READ)
 
 
-def test_a_code_counts_once(world: LocalSite) -> None:
+def test_reused_code_raises_invalid_grant(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
@@ -143,7 +143,7 @@ def test_a_code_counts_once(world: LocalSite) -> None:
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_a_wrong_secret_is_the_librarys_invalid_client(world: LocalSite) -> None:
+def test_wrong_secret_raises_invalid_client(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.InvalidClientError):
@@ -159,14 +159,14 @@ def test_denied_consent_raises_access_denied_error(world: LocalSite) -> None:
         assert refused.value.description
 
 
-def test_an_unknown_scope_is_the_librarys_invalid_scope(world: LocalSite) -> None:
+def test_unknown_scope_raises_invalid_scope(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=["moon:read"]) as session:
         arrived = world.arrive_unasked(session.authorization_url(world.authorize)[0])
         with pytest.raises(errors.InvalidScopeError):
             session.fetch_token(world.token, authorization_response=arrived, client_secret=SECRET)
 
 
-def test_the_state_of_another_session_is_noticed(world: LocalSite) -> None:
+def test_state_of_another_session_is_rejected(world: LocalSite) -> None:
     with OAuth2Session(WEB, redirect_uri=CALLBACK, scope=READ) as session:
         arrived = world.arrive(session.authorization_url(world.authorize, state="theirs")[0])
         session.authorization_url(world.authorize)
@@ -193,7 +193,7 @@ def test_password_flow_succeeds(world: LocalSite) -> None:
         reads(session, world)
 
 
-def test_a_wrong_password_is_the_librarys_invalid_grant(world: LocalSite) -> None:
+def test_wrong_password_raises_invalid_grant(world: LocalSite) -> None:
     client = LegacyApplicationClient(WEB, scope=" ".join(READ))
     with OAuth2Session(client=client) as session, pytest.raises(errors.InvalidGrantError):
         session.fetch_token(world.token, username="ada", password="wrong", client_secret=SECRET)

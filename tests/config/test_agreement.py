@@ -79,7 +79,7 @@ def test_settings_that_contradict_each_other_are_named(
         ("postgresql://a@h/x", "sqlite:///a.db", False),
     ],
 )
-def test_two_servers_never_share_a_database_however_it_is_written(
+def test_shared_database_is_refused_for_any_spelling_of_its_url(
     tmp_path: Path, one: str, other: str, same: bool
 ) -> None:
     text = f'[authorization]\ndatabase = "{one}"\n[resource]\ndatabase = "{other}"\n'
@@ -99,11 +99,11 @@ def test_two_servers_never_share_a_database_however_it_is_written(
         ("", False),
     ],
 )
-def test_loopback_is_what_stays_on_this_machine(host: str, answer: bool) -> None:
+def test_only_loopback_hosts_are_recognized(host: str, answer: bool) -> None:
     assert is_loopback(host) is answer
 
 
-def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: Path) -> None:
+def test_missing_certificate_and_key_files_are_reported_before_start(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text(
         PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n',
@@ -125,7 +125,7 @@ def test_a_certificate_that_cannot_be_read_is_found_before_the_start(tmp_path: P
     )
 
 
-def test_a_certificate_without_its_key_is_found_before_the_start(tmp_path: Path) -> None:
+def test_unusable_or_mismatched_private_key_is_reported_before_start(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text(PUBLIC + 'tls_certificate = "c.pem"\ntls_key = "k.pem"\n', encoding="utf-8")
     settings = load(file, {})
@@ -151,7 +151,7 @@ def test_a_certificate_without_its_key_is_found_before_the_start(tmp_path: Path)
         assert "without a password" in problem.right
 
 
-def test_certificates_that_clients_servers_show_are_looked_for(tmp_path: Path) -> None:
+def test_missing_or_empty_ca_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "valetkey.toml"
     file.write_text('[fetch]\nca_file = "ca.pem"\n', encoding="utf-8")
     settings = load(file, {})

@@ -38,7 +38,7 @@ def test_secrets_are_never_shown() -> None:
     assert "postgresql://me:…@host/x?password=…" in text
 
 
-def test_a_section_and_a_variable_name_settings_too() -> None:
+def test_section_and_variable_name_select_settings() -> None:
     settings = load(None, {})
     assert {line.path.split(".")[0] for line in explain(settings, "brand")} == {"brand"}
     assert explain(settings, "VALETKEY__LOG__LEVEL") == explain(settings, "log.level")

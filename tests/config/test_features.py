@@ -58,7 +58,7 @@ def test_mistake_in_the_section_of_a_feature_is_reported(
     assert [str(error) for error in caught.value.problems] == [problem]
 
 
-def test_stored_value_of_a_feature_is_used_and_taken_back() -> None:
+def test_stored_value_of_a_feature_is_used_until_it_is_removed() -> None:
     base = Settings()
     assert effect_of(_RATE) is Effect.CONSOLE
     merged = merge(base, {_RATE: "9", "scim.enabled": "true"}, _fine)
@@ -78,7 +78,7 @@ def test_stored_value_of_a_feature_that_is_gone_is_ignored() -> None:
     assert "gone.enabled" not in catalogue()
 
 
-def test_section_keeps_what_only_the_file_may_set() -> None:
+def test_stored_value_of_a_file_only_setting_is_ignored() -> None:
     assert effect_of("device.interval") is Effect.CONSOLE
     assert effect_of("federation.providers") is not Effect.CONSOLE
     merged = merge(Settings(), {"federation.providers": "[]"}, _fine)

@@ -34,7 +34,7 @@ def test_without_file_and_environment_every_value_is_the_default() -> None:
     assert loaded.source.origin("tokens.access_token_lifetime") is Origin.DEFAULT
 
 
-def test_the_configuration_of_the_documentation_is_taken_as_it_is_written(tmp_path: Path) -> None:
+def test_documented_configuration_is_accepted_unchanged(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         """
@@ -139,7 +139,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_setting_in_the_wrong_section_is_sent_to_its_own(tmp_path: Path) -> None:
+def test_setting_in_a_wrong_section_is_refused_with_the_right_one(tmp_path: Path) -> None:
     assert problems(tmp_path, '[resource]\naccess_token_lifetime = "1h"\n') == [
         (
             "resource.access_token_lifetime: unknown setting; did you mean "
@@ -252,6 +252,6 @@ def test_a_list_in_a_variable_is_read_as_in_the_file_or_with_commas(text: str) -
 @pytest.mark.parametrize(
     "text", ["[1]", '["a@x.example"', "[" * 5_000, '[["a@x.example"]]', "[]\n]"]
 )
-def test_a_list_that_is_none_is_refused(text: str) -> None:
+def test_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(OperatorErrors, match=r"alerts\.to|ALERTS__TO"):
         load(None, {"VALETKEY__ALERTS__TO": text})

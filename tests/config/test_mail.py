@@ -43,7 +43,7 @@ def test_contradicting_mail_settings_are_reported(
     assert wrong(replace(GOOD, **change)) == paths  # type: ignore[arg-type]
 
 
-def test_a_mailbox_is_for_loopback_alone() -> None:
+def test_mailbox_transport_requires_a_loopback_url() -> None:
     box = MailSettings(transport=MailTransport.MAILBOX)
     assert wrong(box, "http://127.0.0.1:8400") == []
     assert wrong(box, "https://auth.example") == ["mail.transport"]
@@ -67,7 +67,7 @@ def test_invalid_mail_address_host_and_port_are_refused(name: str, value: object
         catalogue()[f"mail.{name}"].rule.read(value)
 
 
-def test_the_usual_port_goes_with_the_encryption() -> None:
+def test_default_mail_port_follows_the_encryption() -> None:
     ports = [MailSettings(tls=tls).used_port for tls in MailTls]
     assert ports == [587, 465, 25]
     assert MailSettings(port=2_525).used_port == 2_525

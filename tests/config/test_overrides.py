@@ -49,7 +49,7 @@ def test_value_that_cannot_be_used_is_ignored(path: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("origin", [Origin.FILE, Origin.ENVIRONMENT])
-def test_file_and_environment_win(origin: Origin) -> None:
+def test_file_and_environment_override_stored_values(origin: Origin) -> None:
     settings = replace(Settings(), source=SettingsSource(origins={"registration.mode": origin}))
     merged = merge(settings, {"registration.mode": "open"}, _fine)
     assert merged.settings == settings

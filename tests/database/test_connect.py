@@ -14,7 +14,7 @@ def _close(url: str, directory: Path) -> None:
     asyncio.run(connect(url, directory=directory).close())
 
 
-def test_a_relative_path_starts_at_the_directory_and_folders_are_made(tmp_path: Path) -> None:
+def test_relative_path_is_resolved_in_the_directory_and_folders_are_created(tmp_path: Path) -> None:
     _close("sqlite:///deep/down/a.db", tmp_path)
     assert (tmp_path / "deep/down/a.db").exists()
 
@@ -59,7 +59,7 @@ def test_a_folder_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
         connect("sqlite:///file/a.db", directory=tmp_path)
 
 
-def test_a_postgresql_that_is_away_is_found_out_by_the_first_transaction(tmp_path: Path) -> None:
+def test_unreachable_postgresql_is_reported_by_the_first_transaction(tmp_path: Path) -> None:
     async def story() -> None:
         engine = connect(f"postgresql://ada:hunter2@/x?host={tmp_path}", directory=tmp_path)
         for door in (engine.read, engine.scan, engine.write, engine.change_schema):

@@ -13,7 +13,7 @@ from valetkey.kernel.runtime import SYSTEM
 _REFUSAL = Refusal(ErrorCode.NOT_FOUND, "gone", "object.not_found", "one", "none")
 
 
-def test_a_record_is_found_by_what_the_client_was_given(engine: Engine) -> None:
+def test_decision_is_found_by_the_reference_sent_to_the_client(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, "valetkey.resource.storage.schema")
         queue = DecisionQueue(SYSTEM.random)
@@ -32,7 +32,7 @@ def test_a_record_is_found_by_what_the_client_was_given(engine: Engine) -> None:
     asyncio.run(story())
 
 
-def test_a_flood_costs_the_oldest_records_and_no_memory() -> None:
+def test_full_decision_queue_drops_the_oldest_records() -> None:
     queue = DecisionQueue(SYSTEM.random)
     references = [queue.enqueue(_REFUSAL, endpoint="", at=Instant(1)) for _ in range(10_100)]
     taken: list[str] = []

@@ -66,13 +66,13 @@ def test_files_are_applied_in_order_and_once(engine: Engine, package: Package) -
     ]
 
 
-def test_a_later_file_is_applied_later(engine: Engine, package: Package) -> None:
+def test_later_file_is_applied_to_a_migrated_database(engine: Engine, package: Package) -> None:
     _migrate(engine, package({"0001_initial.sql": _FIRST}))
     _migrate(engine, package({"0001_initial.sql": _FIRST, "0002_note.sql": _SECOND}))
     assert _ask(engine, "SELECT id, note FROM a") == [(1, "x;%:y")]
 
 
-def test_a_file_that_fails_leaves_nothing_of_any_file(engine: Engine, package: Package) -> None:
+def test_failed_file_rolls_back_all_files_of_the_run(engine: Engine, package: Package) -> None:
     broken = "CREATE TABLE b (id BIGINT); INSERT INTO a (id) VALUES (1)"
     with pytest.raises(ConstraintViolated):
         _migrate(engine, package({"0001_initial.sql": _FIRST, "0002_broken.sql": broken}))
@@ -112,7 +112,7 @@ def test_a_database_has_one_owner(engine: Engine, package: Package) -> None:
 
 
 @pytest.mark.parametrize("name", ["1_initial.sql", "0001-initial.sql", "0001_.sql", "notes.sql"])
-def test_a_file_with_another_kind_of_name_is_refused(name: str, package: Package) -> None:
+def test_invalid_migration_file_name_is_refused(name: str, package: Package) -> None:
     with pytest.raises(ValueError, match="is not called like"):
         find(package({name: _FIRST}))
 

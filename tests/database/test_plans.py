@@ -151,7 +151,7 @@ def _nodes(plan: _Plan) -> Iterator[_Plan]:
 @pytest.mark.parametrize(
     "sql", ["SELECT id FROM grants WHERE scope = :scope", "SELECT count(*) FROM users"]
 )
-def test_a_walk_through_a_table_is_seen(tmp_path: Path, sql: str) -> None:
+def test_full_table_scan_is_detected(tmp_path: Path, sql: str) -> None:
     async def story(engine: Engine) -> list[str]:
         await migrate(engine, import_module(_SCHEMA).__name__)
         walks = await _walks(engine, Statement("here", "authorization", sql))

@@ -78,7 +78,7 @@ def test_promised_database_options_are_enabled(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_database_that_cannot_keep_every_text_is_an_operator_error(postgres_url: str) -> None:
+def test_database_with_an_encoding_other_than_utf8_is_an_operator_error(postgres_url: str) -> None:
     async def story() -> None:
         with psycopg.connect(postgres_url, autocommit=True) as raw:
             utf8 = raw.info.dbname
@@ -94,7 +94,7 @@ def test_a_database_that_cannot_keep_every_text_is_an_operator_error(postgres_ur
     asyncio.run(story())
 
 
-def test_a_deadlock_is_run_again(postgres_url: str) -> None:
+def test_transaction_is_repeated_after_a_deadlock(postgres_url: str) -> None:
     async def story() -> None:
         engine, other = await _table(postgres_url), Postgres(postgres_url, size=1)
         await engine.write(lambda db: [db.run(_INSERT, id=number) for number in (1, 2)])
@@ -121,7 +121,7 @@ def test_a_deadlock_is_run_again(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_prepared_statement_that_a_pooler_lost_is_run_again_after_another_failure(
+def test_lost_prepared_statement_is_repeated_after_another_failure(
     postgres_url: str,
 ) -> None:
     """The first failure may be of another kind; each is run again on its own account."""
@@ -146,7 +146,7 @@ def test_a_prepared_statement_that_a_pooler_lost_is_run_again_after_another_fail
     asyncio.run(story())
 
 
-def test_a_lock_that_is_never_released_makes_it_unavailable(postgres_url: str) -> None:
+def test_lock_timeout_makes_the_database_unavailable(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url)
         with psycopg.connect(postgres_url) as raw:
@@ -163,7 +163,7 @@ def test_a_lock_that_is_never_released_makes_it_unavailable(postgres_url: str) -
     asyncio.run(story())
 
 
-def test_a_complaint_does_not_repeat_values(postgres_url: str) -> None:
+def test_error_message_does_not_contain_values(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url)
         await engine.write(_insert(424242))
@@ -176,7 +176,7 @@ def test_a_complaint_does_not_repeat_values(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_reports_leave_a_connection_for_the_others(postgres_url: str) -> None:
+def test_scans_leave_a_connection_for_writes(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url, size=2)
         gate = threading.Event()
@@ -218,7 +218,7 @@ def _cut(url: str) -> None:
         )
 
 
-def test_a_plan_that_its_table_has_outgrown_is_made_anew(postgres_url: str) -> None:
+def test_cached_plan_is_replaced_after_a_schema_change(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url, size=1)
         everything = _asking("SELECT * FROM a")
@@ -232,7 +232,7 @@ def test_a_plan_that_its_table_has_outgrown_is_made_anew(postgres_url: str) -> N
     asyncio.run(story())
 
 
-def test_a_fault_of_the_program_stays_one(postgres_url: str) -> None:
+def test_programming_error_is_raised_unchanged(postgres_url: str) -> None:
     async def story() -> None:
         engine = await _table(postgres_url)
         for door in (engine.read, engine.write):
@@ -260,7 +260,7 @@ def test_a_server_that_does_not_accept_writes_yet_is_unavailable() -> None:
             asyncio.run(story(folder))
 
 
-def test_a_server_that_comes_back_is_used_again(own_postgres: Path) -> None:
+def test_restarted_server_is_used_again(own_postgres: Path) -> None:
     async def story() -> None:
         engine = await _table(postgres.url(own_postgres, "postgres"))
         before = engine.changed()
@@ -365,7 +365,7 @@ def test_commit_with_unknown_outcome_is_not_retried(postgres_url: str) -> None:
 
 
 @pytest.mark.parametrize("told", ["by a later statement", "by the commit"])
-def test_a_complaint_of_the_database_spoils_no_statement_for_later(
+def test_failed_pipeline_does_not_break_later_prepared_statements(
     postgres_url: str, told: str
 ) -> None:
     def spoilt(db: Connection) -> None:

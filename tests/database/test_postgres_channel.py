@@ -74,7 +74,7 @@ def test_other_clients_of_a_pooler_inherit_no_settings(postgres_url: str) -> Non
     assert row == ("0",)
 
 
-def test_statements_are_prepared_once_and_the_oldest_is_let_go(postgres_url: str) -> None:
+def test_statements_are_prepared_once_and_the_oldest_is_deallocated(postgres_url: str) -> None:
     channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     count = b"SELECT count(*) FROM pg_prepared_statements"
     for number in range(1_200):
@@ -105,7 +105,7 @@ def test_failed_statement_leaves_the_connection_usable(postgres_url: str) -> Non
     channel.close()
 
 
-def test_large_values_travel_both_ways(postgres_url: str) -> None:
+def test_large_values_are_sent_and_received_without_deadlock(postgres_url: str) -> None:
     """More than the sockets hold: neither side may wait for the other to read first."""
     channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     text = "ä" * 8_000_000
@@ -115,7 +115,7 @@ def test_large_values_travel_both_ways(postgres_url: str) -> None:
     channel.close()
 
 
-def test_silent_server_is_given_up(postgres_url: str) -> None:
+def test_connection_to_an_unresponsive_server_is_abandoned(postgres_url: str) -> None:
     """The caller is told in time, though the server's own time limit never comes."""
     channel = open_channel(parse_url(postgres_url, _TIMEOUTS), _TIMEOUTS)
     channel.limit(0.05)
@@ -161,7 +161,7 @@ def _cut(url: str) -> None:
         )
 
 
-def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
+def test_url_may_contain_libpq_parameters(postgres_url: str) -> None:
     async def story() -> None:
         engine = Postgres(f"{postgres_url}&application_name=ours", size=1)
         assert await engine.read(_asking("SHOW application_name")) == ("ours",)
@@ -170,7 +170,7 @@ def test_the_url_may_set_what_libpq_knows(postgres_url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_backup_is_left_to_pg_dump(postgres_url: str) -> None:
+def test_backup_of_postgresql_refers_to_pg_dump(postgres_url: str) -> None:
     async def story() -> None:
         engine = Postgres(postgres_url, size=1)
         with pytest.raises(OperatorError, match=r"pg_dump --format=custom --file=copy\.dump"):

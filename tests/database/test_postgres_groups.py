@@ -116,7 +116,7 @@ def test_transaction_does_not_wait_for_one_that_takes_long(postgres_url: str) ->
     asyncio.run(story())
 
 
-def test_groups_that_lock_each_others_rows_go_on_one_by_one(postgres_url: str) -> None:
+def test_groups_that_deadlock_are_run_one_by_one(postgres_url: str) -> None:
     """A deadlock would last a second before the server sees it; a group gives up long before."""
 
     async def story() -> None:

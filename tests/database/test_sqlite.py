@@ -119,7 +119,7 @@ def test_many_writers_share_a_commit(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_works_of_one_moment_share_a_commit_though_the_writer_is_idle(tmp_path: Path) -> None:
+def test_simultaneous_writes_share_a_commit_when_the_writer_is_idle(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
@@ -155,7 +155,7 @@ def test_wal_is_reset_under_continuous_writes(tmp_path: Path) -> None:
     raw.close()
 
 
-def test_a_work_that_raises_after_it_wrote_is_undone_alone(tmp_path: Path) -> None:
+def test_write_that_raises_is_rolled_back_alone(tmp_path: Path) -> None:
     def fails(db: Connection) -> None:
         db.run("INSERT INTO a (id) VALUES (99)")
         raise LookupError
@@ -195,7 +195,7 @@ def test_write_pending_at_close_is_completed(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
+def test_write_waits_for_the_lock_of_another_process(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         await engine.write(lambda db: db.run(_TABLE))
@@ -214,7 +214,7 @@ def test_another_process_that_writes_is_waited_for(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_another_process_that_never_ends_makes_it_unavailable(tmp_path: Path) -> None:
+def test_write_lock_held_too_long_makes_the_database_unavailable(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db", timeouts=Timeouts(lock=0.1))
         await engine.write(lambda db: db.run(_TABLE))
@@ -251,7 +251,7 @@ def test_a_full_disk_loses_the_transaction_and_nothing_else(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_a_constraint_that_speaks_at_the_commit_hits_its_own_transaction(tmp_path: Path) -> None:
+def test_deferred_constraint_violation_fails_only_its_own_transaction(tmp_path: Path) -> None:
     child = "CREATE TABLE b (a BIGINT REFERENCES a (id) DEFERRABLE INITIALLY DEFERRED)"
 
     async def story() -> None:
@@ -282,7 +282,7 @@ def test_a_work_that_ends_the_transaction_itself_is_refused(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_a_work_that_raises_stop_iteration_does_not_end_its_caller(tmp_path: Path) -> None:
+def test_stop_iteration_in_a_work_is_raised_as_runtime_error(tmp_path: Path) -> None:
     async def story() -> None:
         engine = SQLite(tmp_path / "a.db")
         with pytest.raises(RuntimeError, match="StopIteration"):
@@ -344,7 +344,7 @@ with open(sys.argv[1], "r+b") as index:
 """
 
 
-def test_who_stops_looking_at_the_log_takes_no_lock_away(tmp_path: Path) -> None:
+def test_closing_one_engine_keeps_the_shared_memory_lock_of_another(tmp_path: Path) -> None:
     """Byte 128 of the index says that the database is in use; without it, the next one resets."""
 
     def lock() -> str:
@@ -368,7 +368,7 @@ def test_who_stops_looking_at_the_log_takes_no_lock_away(tmp_path: Path) -> None
     asyncio.run(story())
 
 
-def test_a_database_that_is_made_anew_has_marks_of_its_own(tmp_path: Path) -> None:
+def test_new_database_at_the_same_path_has_its_own_change_marks(tmp_path: Path) -> None:
     async def story() -> None:
         for _ in range(2):
             engine = SQLite(tmp_path / "a.db")

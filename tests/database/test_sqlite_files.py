@@ -68,7 +68,7 @@ def test_files_that_others_may_read_are_refused(tmp_path: Path, end: str) -> Non
 
 @pytest.mark.parametrize("end", ["", "-wal", "-shm"])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_nothing_is_read_or_written_while_a_file_is_gone_or_another(
+def test_missing_or_replaced_file_refuses_reads_and_writes(
     tmp_path: Path, end: str, replaced: bool
 ) -> None:
     async def story() -> None:
@@ -167,7 +167,7 @@ def test_writer_that_lost_its_connection_opens_another(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_missing_file_is_made_only_by_who_begins(tmp_path: Path) -> None:
+def test_missing_file_is_not_created_unless_requested(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable):
         SQLite(tmp_path / "a.db", begins=False)
     assert not list(tmp_path.iterdir())
@@ -201,7 +201,7 @@ _PACKAGE = "valetkey.resource.storage.schema"
 
 
 @pytest.mark.parametrize("process", ["begins", "ends"])
-def test_restore_beside_a_process_that_begins_or_ends(
+def test_restore_is_correct_while_a_process_opens_or_closes_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: str
 ) -> None:
     """Its log is neither taken for that of the restored database, nor missed."""
@@ -266,7 +266,7 @@ def _of_megabytes(path: Path) -> apsw.Connection:
     return raw
 
 
-def test_writes_meanwhile_neither_appear_in_a_copy_nor_begin_it_again(tmp_path: Path) -> None:
+def test_concurrent_writes_neither_appear_in_a_copy_nor_restart_it(tmp_path: Path) -> None:
     raw, pauses = _of_megabytes(tmp_path / "a.db"), list[float]()
 
     def write(seconds: float) -> None:

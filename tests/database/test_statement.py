@@ -64,7 +64,7 @@ def test_a_member_of_an_enumeration_is_stored_as_its_value() -> None:
 @pytest.mark.parametrize(
     "value", [True, 1.0, b"", "\0", "\udfff", 2**63, -(2**63) - 1, (), float("nan")]
 )
-def test_anything_else_is_unstorable_and_the_message_keeps_it_secret(value: object) -> None:
+def test_other_types_are_unstorable_and_the_message_omits_the_value(value: object) -> None:
     with pytest.raises(UnstorableValue, match=r"^secret (is a|contains|does not fit)"):
         storable({"first": "fine", "secret": value})
 

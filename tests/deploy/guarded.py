@@ -25,7 +25,7 @@ class Guarded:
     underscores = 200
     """The status of a request with a header whose name has _ where ours has -."""
 
-    def test_with_a_token_the_application_learns_who_is_calling(self, site: Site) -> None:
+    def test_application_receives_the_identity_of_a_valid_token(self, site: Site) -> None:
         answer = site.get("/app", site.token("notes:read notes:write"))
         assert answer.status_code == 200, answer.text
         seen = answer.json()
@@ -87,7 +87,7 @@ class Guarded:
         uri = {"X-Forwarded-Uri": "/forward-auth?scope=notes:write"}
         assert site.get("/app", token, **uri).status_code == 403
 
-    def test_identity_that_the_caller_made_up_does_not_pass(self, site: Site) -> None:
+    def test_forged_identity_headers_are_not_forwarded(self, site: Site) -> None:
         token = site.token("notes:read")
         forged = {spelled: "forged" for name in _OURS for spelled in (name, name.upper())}
         seen = site.get("/app", token, **forged).json()

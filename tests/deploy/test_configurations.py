@@ -20,7 +20,7 @@ def test_every_identity_header_is_named(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", PROXIES)
-def test_the_token_ends_at_the_proxy(file: str) -> None:
+def test_proxy_does_not_forward_the_access_token(file: str) -> None:
     text = (DEPLOY / file).read_text().lower()
     removed = (
         'proxy_set_header authorization     ""',
@@ -56,7 +56,7 @@ def test_no_log_format_has_the_query(file: str, says: str) -> None:
     assert '$request"' not in text
 
 
-def test_names_that_only_look_like_ours_are_kept_away() -> None:
+def test_lookalike_identity_headers_are_removed_or_refused() -> None:
     assert "aliasHeadersStrategy: delete\n" in (DEPLOY / "traefik/traefik.yml").read_text()
     caddy = (DEPLOY / "caddy/Caddyfile").read_text()
     assert all(f"request_header -X{between}Valetkey*\n" in caddy for between in "-_.")

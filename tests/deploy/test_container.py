@@ -40,7 +40,7 @@ def test_environment_of_compose_makes_a_valid_configuration(tmp_path: Path) -> N
     assert "valetkey_resource" in done.stdout
 
 
-def test_caddy_finds_its_configuration_right() -> None:
+def test_caddy_accepts_its_configuration() -> None:
     caddy = shutil.which("caddy")
     assert caddy is not None, "caddy is missing"
     done = subprocess.run(

@@ -204,7 +204,7 @@ def test_pods_are_restricted_and_have_time_to_drain(manifests: list[Object]) -> 
             assert pod["terminationGracePeriodSeconds"] == int(drain["value"]) + 20
 
 
-def test_no_server_gets_the_other_ones_secrets(manifests: list[Object]) -> None:
+def test_no_server_receives_secrets_of_the_other_server(manifests: list[Object]) -> None:
     secrets = {
         container["name"]: {
             (reference["name"], reference["key"])

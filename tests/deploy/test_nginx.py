@@ -46,7 +46,7 @@ def test_identity_headers_with_dots_do_not_pass(site: Site) -> None:
     assert not [name for name, value in seen.items() if "forged" in value]
 
 
-def test_the_configuration_for_our_own_servers_is_taken(nginx: str, tmp_path: Path) -> None:
+def test_nginx_accepts_the_configuration_for_both_servers(nginx: str, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     checked(
         nginx,

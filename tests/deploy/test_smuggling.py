@@ -185,23 +185,23 @@ def _hidden_behind(
         return _hidden(port, application)
 
 
-def test_no_request_hides_in_another() -> None:
+def test_request_smuggling_fails() -> None:
     application = _Application()
     with RunningServer(application.app, limits=_LIMITS) as server:
         assert not _hidden(server.port, application)
 
 
-def test_no_request_hides_behind_nginx(nginx: str, tmp_path: Path) -> None:
+def test_request_smuggling_fails_behind_nginx(nginx: str, tmp_path: Path) -> None:
     assert not _hidden_behind(tmp_path, _nginx, nginx)
 
 
-def test_no_request_hides_behind_caddy(caddy: str, tmp_path: Path) -> None:
+def test_request_smuggling_fails_behind_caddy(caddy: str, tmp_path: Path) -> None:
     assert not _hidden_behind(tmp_path, _caddy, caddy)
 
 
-def test_no_request_hides_behind_envoy(envoy: str, tmp_path: Path) -> None:
+def test_request_smuggling_fails_behind_envoy(envoy: str, tmp_path: Path) -> None:
     assert not _hidden_behind(tmp_path, _envoy, envoy)
 
 
-def test_no_request_hides_behind_haproxy(haproxy: str, tmp_path: Path) -> None:
+def test_request_smuggling_fails_behind_haproxy(haproxy: str, tmp_path: Path) -> None:
     assert not _hidden_behind(tmp_path, _haproxy, haproxy)

@@ -67,7 +67,7 @@ def test_commands_for_systemd_name_units_and_verbs_that_there_are() -> None:
         assert {name if "." in name else f"{name}.service" for name in rest} <= units, command
 
 
-def test_the_service_is_kept_in_a_small_box(systemd_analyze: str, tmp_path: Path) -> None:
+def test_service_unit_has_a_low_exposure_level(systemd_analyze: str, tmp_path: Path) -> None:
     command = [systemd_analyze, "security", "--offline=true", "--no-pager", str(_unit(tmp_path))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     level = re.search(r"exposure level for valetkey\.service: ([0-9.]+)", done.stdout)

@@ -23,7 +23,7 @@ def _codes(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def test_every_response_type_is_there_with_its_modes_and_grant_types() -> None:
+def test_every_response_type_is_listed_with_its_modes_and_grant_types() -> None:
     response_types = {
         row[0].strip("`"): (_codes(row[2]), _codes(row[3]), _codes(row[4]))
         for row in _rows("Response types")
@@ -39,7 +39,7 @@ def test_every_response_type_is_there_with_its_modes_and_grant_types() -> None:
     }
 
 
-def test_every_parameter_that_changes_the_answer_is_there() -> None:
+def test_every_parameter_with_an_effect_is_listed() -> None:
     parameters = set().union(*(_codes(row[0]) for row in _rows("Parameters")))
     only_accepted = {"acr_values", "claims_locales", "display"}
     assert parameters - only_accepted - {"request", "request_uri"} == set(PARAMETERS)

@@ -49,7 +49,7 @@ def test_every_command_on_a_page_exists(
     assert run([*arguments, "--help"]) == 0, capsys.readouterr().err
 
 
-def test_every_word_of_make_on_a_page_is_in_the_makefile() -> None:
+def test_every_make_target_on_a_page_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     unknown = [
         f"{page}: {line}" for page, line in typed("make") if shlex.split(line)[1] not in targets
@@ -57,7 +57,7 @@ def test_every_word_of_make_on_a_page_is_in_the_makefile() -> None:
     assert not unknown
 
 
-def test_every_python_block_is_python() -> None:
+def test_every_python_block_can_be_parsed() -> None:
     for block in EVERY_BLOCK:
         if block.language == "python":
             ast.parse(block.code, block.page)

@@ -21,7 +21,7 @@ def test_guide_begins_with_a_sentence() -> None:
     assert not [page for page in _guides() if not begun.search(text(page))]
 
 
-def test_guides_can_be_followed_in_a_hurry() -> None:
+def test_guides_stay_within_their_word_limit() -> None:
     long = {page: words(text(page)) for page in _guides() if page.startswith("docs/how-to/")}
     assert not {page: count for page, count in long.items() if count > _LONGEST}
     assert total("tutorials", "how-to", "reference") <= _LONGEST_IN_ALL

@@ -52,7 +52,7 @@ def test_every_page_can_be_reached_from_the_first() -> None:
     assert set(pages()) == reached
 
 
-def test_a_dead_link_is_seen() -> None:
+def test_dead_link_is_detected() -> None:
     assert dead("README.md", "docs/nowhere.md")
     assert dead("README.md", "CONTRIBUTING.md#nothing")
     assert not dead("docs/decisions/0001-transactions-are-functions.md", "../../README.md#try-it")
@@ -70,7 +70,7 @@ def test_every_file_that_a_page_names_exists() -> None:
     assert not missing
 
 
-def test_the_map_of_the_architecture_is_the_tree() -> None:
+def test_architecture_map_matches_the_source_tree() -> None:
     drawn = dict[str, set[str]]()
     parent = ""
     for line in next(blocks("ARCHITECTURE.md")).code.splitlines()[1:]:

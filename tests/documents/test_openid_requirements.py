@@ -23,7 +23,7 @@ def test_every_requirement_names_its_source_and_its_test() -> None:
     assert not [text for text, source, keepers in rows if not source or not kept_by(keepers)]
 
 
-def test_every_judgement_on_the_provider_is_on_the_page() -> None:
+def test_every_openid_provider_test_is_listed_on_the_page() -> None:
     page = (ROOT / PAGE).read_text()
     missing = [
         name

@@ -40,7 +40,7 @@ def test_links_in_prose_are_found_without_examples() -> None:
     }
 
 
-def test_dead_page_is_named_and_site_that_refuses_programs_is_not(site: str) -> None:
+def test_missing_page_is_reported_and_status_403_is_not(site: str) -> None:
     assert not fault_of(f"{site}/200")
     assert not fault_of(f"{site}/403")
     assert fault_of(f"{site}/404") == "status 404"

@@ -128,7 +128,7 @@ def block_with(text: str) -> Block:
     return next(block for block in blocks(PAGE) if text in block.code)
 
 
-def test_in_five_minutes_there_is_an_api_out_of_one_file(tmp_path: Path) -> None:
+def test_api_from_one_file_runs_within_five_minutes(tmp_path: Path) -> None:
     began = time.monotonic()
     terminal = Terminal(tmp_path, {"8400": str(free_port()), "8401": str(free_port())})
     for name in ("# valetkey.toml", "# apply.toml"):
@@ -156,7 +156,7 @@ def test_in_five_minutes_there_is_an_api_out_of_one_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("file", ["fastapi_api.py", "flask_api.py", "django_api.py"])
-def test_the_apis_of_the_tutorial_let_in_whom_they_should(
+def test_tutorial_apis_accept_valid_tokens_and_refuse_others(
     file: str, tmp_path: Path, issuer: str
 ) -> None:
     write_files(tmp_path, issuer)
@@ -180,7 +180,7 @@ def test_the_apis_of_the_tutorial_let_in_whom_they_should(
     assert metadata[2]["scopes_supported"] == ["greeting:read"]
 
 
-def test_three_lines_are_what_each_of_them_takes() -> None:
+def test_each_tutorial_api_is_protected_in_three_or_four_lines() -> None:
     for block in blocks(PAGE):
         if block.title in {"fastapi_api.py", "flask_api.py", "django_api.py"}:
             code = [line for line in block.code.splitlines() if "import" not in line]
@@ -199,7 +199,7 @@ def test_the_tests_of_the_tutorial_pass(tmp_path: Path, issuer: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_declared_api_takes_tokens_for_it(tmp_path: Path) -> None:
+def test_declared_api_accepts_tokens_for_its_audience(tmp_path: Path) -> None:
     ours = {name: str(free_port()) for name in ("8400", "8401", "8402")}
     terminal = Terminal(tmp_path, ours)
     urls = (f"--{name}url http://localhost:{port}" for name, port in (("", 8400), ("api-", 8401)))
@@ -228,7 +228,7 @@ def test_the_declared_api_takes_tokens_for_it(tmp_path: Path) -> None:
             process.stdout.close()
 
 
-def test_the_credential_of_the_tutorial_is_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tutorial_reads_its_credential_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_ID", "api_1")
     monkeypatch.setenv("API_SECRET", "vk_cs_x")
     (block,) = (block for block in blocks(PAGE) if block.title == "credential.py")

@@ -27,7 +27,7 @@ BY_HAND = {
 }
 
 
-def test_the_generated_pages_are_fresh() -> None:
+def test_generated_pages_are_up_to_date() -> None:
     stale = [
         name
         for name, written in rendered().items()
@@ -36,7 +36,7 @@ def test_the_generated_pages_are_fresh() -> None:
     assert not stale, "run `make docs`"
 
 
-def test_no_page_of_the_reference_is_left_behind() -> None:
+def test_reference_has_no_obsolete_pages() -> None:
     files = (path for path in FOLDER.rglob("*") if path.is_file())
     assert {path.relative_to(FOLDER).as_posix() for path in files} == {
         name for name in rendered() if not name.startswith("../")

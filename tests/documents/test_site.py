@@ -58,7 +58,7 @@ def test_site_is_complete_and_loads_nothing_from_elsewhere(archive: Path) -> Non
     assert documented < files.keys()
 
 
-def test_frameworks_are_tabs(archive: Path) -> None:
+def test_frameworks_are_rendered_as_tabs(archive: Path) -> None:
     files = dict(read(archive))
     page = gzip.decompress(files["how-to/apis/protect-your-api.html"].gzip).decode()
     (labels,) = re.findall(r'<div class="tabbed-labels">(.*?)</div>', page, re.DOTALL)
@@ -77,7 +77,7 @@ def test_dead_link_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         site.build(tmp_path / "documentation.zip")
 
 
-def test_server_shows_its_copy_and_nothing_else(
+def test_server_serves_only_its_own_copy_of_the_documentation(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(it: Harness) -> None:
@@ -141,7 +141,7 @@ KINDS = (
 )
 
 
-def test_second_visit_looks_like_the_first(
+def test_cached_pages_are_styled_as_on_the_first_visit(
     archive: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(documentation, "ARCHIVE", archive)

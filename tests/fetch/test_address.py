@@ -58,7 +58,7 @@ def test_text_that_is_no_address_gives_none(text: str) -> None:
         ("169.254.169.254", False),
     ],
 )
-def test_networks_that_the_operator_lists_are_reached_and_no_others(
+def test_private_addresses_are_allowed_only_in_networks_listed_by_the_operator(
     text: str, reached: bool
 ) -> None:
     allowed = (ip_network("127.0.0.0/8"), ip_network("fd12::/16"))

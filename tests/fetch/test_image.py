@@ -53,14 +53,14 @@ def test_image_becomes_a_small_square_webp(kind: str) -> None:
         assert shown.getpixel((SIDE // 2, 2))[3] == 0  # type: ignore[index]
 
 
-def test_largest_noise_stays_within_the_limit() -> None:
+def test_copy_of_random_noise_stays_within_the_size_limit() -> None:
     noise = random.Random(7).randbytes(SIDE * SIDE * 4)
     written = io.BytesIO()
     Image.frombytes("RGBA", (SIDE, SIDE), noise).save(written, "PNG")
     assert len(small_copy(written.getvalue())) <= LARGEST_COPY
 
 
-def test_nothing_but_pixels_survives() -> None:
+def test_metadata_and_trailing_data_are_removed() -> None:
     comment = chunk(b"tEXt", b"Comment\0" + MARKER)
     rows = b"\0" + b"\xff\0\0" * 8
     tricky = png(8, 8, rows * 8, comment) + b"<script>" + MARKER
@@ -103,7 +103,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     ],
     ids=str,
 )
-def test_everything_else_is_refused(data: bytes) -> None:
+def test_data_of_other_types_is_refused(data: bytes) -> None:
     with pytest.raises(UnusableImage) as caught:
         small_copy(data)
     assert caught.value.check == "image.type"
@@ -144,7 +144,7 @@ def test_text_that_unpacks_to_megabytes_is_refused_or_left_out() -> None:
         assert len(small_copy(png(8, 8, rows, bomb))) <= LARGEST_COPY
 
 
-def test_the_most_pixels_are_allowed() -> None:
+def test_image_of_the_maximum_pixels_is_accepted_and_a_larger_one_refused() -> None:
     assert small_copy(drawn("PNG", (2_000, MOST_PIXELS // 2_000)))
     with pytest.raises(UnusableImage):
         small_copy(drawn("PNG", (2_000, MOST_PIXELS // 2_000 + 1)))

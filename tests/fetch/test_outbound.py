@@ -33,7 +33,7 @@ async def _refused(asking: Awaitable[Fetched]) -> str:
     return caught.value.check
 
 
-def test_an_answer_comes_back_with_its_status_and_type() -> None:
+def test_response_has_status_media_type_and_body() -> None:
     async def story() -> None:
         response = answer(b'{"keys":[]}', "Application/JSON; charset=utf-8")
         async with listening(response) as canary:
@@ -51,7 +51,7 @@ def test_an_answer_comes_back_with_its_status_and_type() -> None:
     _run(story)
 
 
-def test_a_form_is_sent_and_any_status_is_an_answer() -> None:
+def test_form_is_posted_and_an_error_status_is_returned() -> None:
     async def story() -> None:
         async with listening(answer(b"no", "text/plain", "400 Bad Request")) as canary:
             fetch, _ = door()
@@ -63,7 +63,7 @@ def test_a_form_is_sent_and_any_status_is_an_answer() -> None:
     _run(story)
 
 
-def test_a_name_is_looked_up_once_and_called_by_its_name() -> None:
+def test_host_is_resolved_once_and_sent_in_the_host_header() -> None:
     async def story() -> None:
         async with listening(answer()) as canary:
             fetch, resolver = door(["127.0.0.1"], ["127.0.0.2"])
@@ -76,7 +76,7 @@ def test_a_name_is_looked_up_once_and_called_by_its_name() -> None:
     _run(story)
 
 
-def test_an_address_that_does_not_answer_leaves_it_to_the_next() -> None:
+def test_next_address_is_tried_if_one_does_not_respond() -> None:
     async def story() -> None:
         async with listening(answer()) as canary:
             fetch, _ = door(["::1", "127.0.0.1"])
@@ -152,7 +152,7 @@ def test_invalid_or_ambiguous_url_is_refused_before_lookup(url: str) -> None:
     _run(story)
 
 
-def test_a_name_without_an_address_gives_no_answer() -> None:
+def test_host_without_valid_addresses_is_refused() -> None:
     async def story() -> None:
         for addresses in ((), ("not an address",), ("127.0.0.1", "fe80::1%eth0")):
             fetch, _ = door(addresses)
@@ -172,7 +172,7 @@ def test_system_resolver_is_used_if_no_other_is_given() -> None:
     _run(story)
 
 
-def test_many_who_ask_at_once_are_one_request() -> None:
+def test_concurrent_fetches_of_one_url_share_one_request() -> None:
     async def story() -> None:
         gate = asyncio.Event()
         async with listening(answer(), opened=gate) as canary:
@@ -204,7 +204,7 @@ def test_failed_fetch_is_not_repeated_while_its_failure_is_remembered() -> None:
     _run(story)
 
 
-def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_server_does_not_delay_fetches_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", CEILING)
 
     async def story() -> None:
@@ -222,7 +222,7 @@ def test_one_slow_server_does_not_keep_others_waiting(monkeypatch: pytest.Monkey
     _run(story)
 
 
-def test_slow_servers_of_one_site_do_not_keep_others_waiting(
+def test_slow_servers_of_one_site_do_not_delay_fetches_from_other_sites(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", CEILING)
@@ -243,7 +243,7 @@ def test_slow_servers_of_one_site_do_not_keep_others_waiting(
     _run(story)
 
 
-def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_a_server_that_never_responds_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also by requests that are still queued for it."""
     monkeypatch.setattr("valetkey.fetch.outbound.ANSWER_WITHIN", 0.1)
 
@@ -257,7 +257,7 @@ def test_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     _run(story)
 
 
-def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
+def test_ca_file_without_certificates_is_an_operator_error(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("nothing")
 
@@ -267,7 +267,7 @@ def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
             fetch.prepare()
 
 
-def test_older_tls_is_not_spoken() -> None:
+def test_tls_before_1_2_is_disabled() -> None:
     assert ssl.create_default_context().minimum_version >= ssl.TLSVersion.TLSv1_2
 
 

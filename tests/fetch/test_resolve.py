@@ -42,7 +42,7 @@ def test_system_lookup_does_not_wait_for_the_default_thread_pool() -> None:
     asyncio.run(story())
 
 
-def test_a_site_whose_lookups_hang_is_not_looked_up_more_and_more() -> None:
+def test_hanging_lookups_of_one_site_are_bounded() -> None:
     async def story() -> None:
         resolve = Hanging()
         lookups = Lookups(resolve)

@@ -33,7 +33,7 @@ def test_parsed_keyring_equals_the_written_keyring() -> None:
     )
 
 
-def test_one_line_between_semicolons_is_a_keyring_too() -> None:
+def test_keyring_in_one_line_separated_by_semicolons_is_parsed() -> None:
     assert Keyring.parse(f" fingerprint 1 {_KEY} ; sealing 1 {_KEY};").text().endswith(_GOOD)
 
 
@@ -61,14 +61,14 @@ def test_a_new_sealing_key_seals_and_the_old_still_opens() -> None:
         (_GOOD + f"signing 2 {_KEY}", "line 3 of the keyring is not"),
     ],
 )
-def test_a_line_that_is_not_understood_is_named_and_not_repeated(text: str, problem: str) -> None:
+def test_error_of_an_invalid_line_does_not_contain_its_text(text: str, problem: str) -> None:
     with pytest.raises(OperatorError, match=problem) as mistake:
         Keyring.parse(text)
     assert "hunter2" not in str(mistake.value)
     assert _KEY not in str(mistake.value)
 
 
-def test_the_file_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
+def test_keyring_file_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "keyring"
     first = create_or_read(path, SYSTEM.random)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -77,7 +77,7 @@ def test_the_file_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["keyring"]
 
 
-def test_of_those_who_race_one_writes_and_all_read_the_same(tmp_path: Path) -> None:
+def test_concurrent_callers_create_one_secret_file_and_read_the_same_value(tmp_path: Path) -> None:
     path, barrier = tmp_path / "secret", Barrier(8)
 
     def race(number: int) -> str:
@@ -90,7 +90,7 @@ def test_of_those_who_race_one_writes_and_all_read_the_same(tmp_path: Path) -> N
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
 
 
-def test_a_file_is_replaced_at_once_and_stays_private(tmp_path: Path) -> None:
+def test_replaced_secret_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("old")
     path.chmod(0o644)
@@ -161,7 +161,7 @@ def test_a_keyring_in_use_opens_what_a_later_key_sealed(tmp_path: Path) -> None:
     assert used.sealer.seal(b"", "place", SYSTEM.random).startswith("v1.")
 
 
-def test_a_keyring_in_use_learns_nothing_from_a_file_that_is_not_its_own(tmp_path: Path) -> None:
+def test_keyring_in_use_ignores_another_invalid_or_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "valetkey.keyring"
     used = create_or_read(path, SYSTEM.random)
     stranger = Keyring.fresh(SYSTEM.random).with_new_sealing_key(SYSTEM.random)
@@ -174,7 +174,7 @@ def test_a_keyring_in_use_learns_nothing_from_a_file_that_is_not_its_own(tmp_pat
     assert used.sealer.open(sealed, "place") is None
 
 
-def test_a_made_up_version_does_not_have_the_file_read_again(
+def test_unknown_key_version_does_not_cause_another_read_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = create_or_read(tmp_path / "valetkey.keyring", SYSTEM.random)

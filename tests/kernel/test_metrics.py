@@ -38,7 +38,7 @@ def test_series_of_one_metric_are_bounded() -> None:
     assert samples["0",] == (2,)
 
 
-def test_values_fall_into_the_bucket_whose_end_they_reach() -> None:
+def test_value_at_the_bound_of_a_bucket_is_counted_in_it() -> None:
     histogram = Histogram("test_buckets", "For a test.", bounds=(1, 2))
     for value in (0.5, 1, 1.5, 2, 3):
         histogram.observe(value)
@@ -61,7 +61,7 @@ def test_request_is_counted_by_status_and_timed_by_outcome(monkeypatch: pytest.M
     assert times == {"ok": 2, "refused": 1}
 
 
-def test_durations_beyond_the_bound_have_no_outcome() -> None:
+def test_series_beyond_the_maximum_are_counted_without_an_outcome() -> None:
     durations = RequestSeconds("test_seconds", "For a test.", "route", "outcome", bounds=(1,))
     for number in range(MOST_SERIES + 1):
         durations.observe(0.5, f"/{number}", "GET", 302)
@@ -73,7 +73,7 @@ def test_outcome_of_a_response_follows_from_its_status() -> None:
     assert outcomes == ["ok", "ok", "refused", "failed", "unavailable", "failed"]
 
 
-def test_threads_lose_no_count() -> None:
+def test_concurrent_threads_lose_no_count() -> None:
     counter = Counter("test_threads", "For a test.")
 
     def count() -> None:

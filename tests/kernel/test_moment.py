@@ -51,7 +51,7 @@ def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
         "1ſ",
     ],
 )
-def test_anything_else_is_an_operator_error(text: str) -> None:
+def test_invalid_lifetime_is_an_operator_error(text: str) -> None:
     with pytest.raises(OperatorError, match="60s, 10m, 1h or 30d"):
         parse_lifetime(text)
 

@@ -8,7 +8,7 @@ from tests.support.wait import CEILING
 from valetkey.kernel import pace
 
 
-def test_request_ends_the_longer_pause_of_an_idle_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_ends_the_pause_of_its_idle_issuer_only(monkeypatch: pytest.MonkeyPatch) -> None:
     # It is idle from the start, and would look again in an hour.
     monkeypatch.setattr(pace, "_AWAKE", -1.0)
 

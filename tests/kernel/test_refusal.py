@@ -23,7 +23,7 @@ def test_refusal_prints_only_what_the_client_may_know() -> None:
     assert Refused(refusal).refusal is refusal
 
 
-def test_a_mistake_names_its_setting() -> None:
+def test_operator_error_names_its_setting() -> None:
     mistake = OperatorError("must be above zero", "tokens.lifetime")
     assert (mistake.message, mistake.setting) == ("must be above zero", "tokens.lifetime")
     assert str(mistake) == "tokens.lifetime: must be above zero"

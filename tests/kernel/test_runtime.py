@@ -9,7 +9,7 @@ import pytest
 from valetkey.kernel.runtime import SYSTEM, import_lazily
 
 
-def test_the_clock_counts_whole_seconds_of_now() -> None:
+def test_system_clock_returns_the_current_time_in_whole_seconds() -> None:
     before = int(time.time())
     now = SYSTEM.now()
     assert type(now) is int

@@ -6,7 +6,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.scope import LONGEST, MOST, Scope
 
 
-def test_names_keep_their_order_and_come_once() -> None:
+def test_scope_names_keep_their_order_without_duplicates() -> None:
     scope = Scope.parse("write read write notes:read")
     assert scope.names == ("write", "read", "notes:read")
     assert str(scope) == "write read notes:read"
@@ -43,14 +43,14 @@ def test_the_empty_scope_is_false() -> None:
         "read,\u200bwrite",
     ],
 )
-def test_other_text_is_refused(text: str) -> None:
+def test_malformed_scope_is_refused(text: str) -> None:
     with pytest.raises(Refused) as refused:
         Scope.parse(text)
     assert refused.value.refusal.code is ErrorCode.INVALID_SCOPE
     assert refused.value.refusal.check == "scope.malformed"
 
 
-def test_a_scope_has_limits() -> None:
+def test_scope_with_too_many_or_too_long_names_is_refused() -> None:
     assert len(Scope.parse(" ".join(f"n{i}" for i in range(MOST)))) == MOST
     for text, check in (
         (" ".join(f"n{i}" for i in range(MOST + 1)), "scope.many"),
@@ -63,7 +63,7 @@ def test_a_scope_has_limits() -> None:
 
 
 @pytest.mark.parametrize("names", [("",), ("a b",), ("a", ""), ("a\n",)])
-def test_a_scope_of_names_holds_them_to_the_same_rules(names: tuple[str, ...]) -> None:
+def test_malformed_names_in_a_list_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(Refused) as refused:
         Scope.of(*names)
     assert refused.value.refusal.check == "scope.malformed"

@@ -34,7 +34,7 @@ def test_older_keys_open_and_the_newest_seals() -> None:
     assert Sealer((SealingKey(1, b"p" * 32),)).open(old, "c") is None
 
 
-def test_every_changed_character_is_noticed() -> None:
+def test_sealed_text_with_a_changed_character_does_not_open() -> None:
     sealer = Sealer((_OLD,))
     sealed = sealer.seal(b"", "c", SYSTEM.random)
     for index in range(len(sealed)):
@@ -46,12 +46,12 @@ def test_every_changed_character_is_noticed() -> None:
     "text",
     ["", "v1.", "v1.AQ", "v1.AR", "v0.AAAA", "v１.AAAA", "v1.AAAA\n", "AAAA", "v1.é", "\ud800"],
 )
-def test_odd_text_does_not_open_and_is_no_fault(text: str) -> None:
+def test_malformed_sealed_text_does_not_open_and_raises_no_exception(text: str) -> None:
     assert Sealer((_OLD,)).open(text, "c") is None
     assert open_with("secret", text, "c") is None
 
 
-def test_a_secret_seals_what_the_database_alone_cannot_open() -> None:
+def test_text_sealed_with_a_secret_opens_only_with_it_and_its_context() -> None:
     sealed = seal_with("the old token", b"the successor", "refresh", SYSTEM.random)
     assert open_with("the old token", sealed, "refresh") == b"the successor"
     assert open_with("another token", sealed, "refresh") is None

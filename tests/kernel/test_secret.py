@@ -79,14 +79,14 @@ def test_tagged_secret_looks_like_a_fresh_one() -> None:
         assert len(text) == len(fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random).reveal())
 
 
-def test_one_changed_character_is_noticed_before_any_database() -> None:
+def test_secret_with_one_changed_character_is_not_well_formed() -> None:
     text = fresh_secret(Prefix.REFRESH_TOKEN, SYSTEM.random).reveal()
     for index in range(len(text)):
         other = "0" if text[index] != "0" else "1"
         assert not well_formed(Prefix.REFRESH_TOKEN, text[:index] + other + text[index + 1 :])
 
 
-def test_odd_text_is_not_well_formed_and_no_fault() -> None:
+def test_malformed_text_is_not_well_formed_and_raises_no_exception() -> None:
     text = fresh_secret(Prefix.CODE, SYSTEM.random).reveal()
     start, rest = text[:10], text[11:]
     odd = ["", text[:-1], text + "\n", text * 2, text[:-1] + "é"]
@@ -158,7 +158,7 @@ def test_base64url_is_that_of_rfc_7515() -> None:
         "*",
     ],
 )
-def test_base64url_has_one_spelling(text: str) -> None:
+def test_noncanonical_base64url_is_refused(text: str) -> None:
     assert from_base64url(text) is None
 
 

@@ -36,14 +36,14 @@ def test_unambiguous_json_is_read(row: _Accepted) -> None:
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 1_000, 20_000])
-def test_depth_ends_before_the_stack_does(opening: bytes, levels: int) -> None:
+def test_deeply_nested_json_is_refused(opening: bytes, levels: int) -> None:
     assert read_object(b'{"a":' + opening * levels) is None
 
 
-def test_a_long_number_costs_no_time() -> None:
+def test_very_long_numbers_are_refused() -> None:
     assert read_object(b'{"exp":' + b"9" * 16_000 + b"}") is None
     assert read_object(b'{"exp":-' + b"9" * 400 + b"}") is None
 
 
-def test_names_that_look_alike_are_different_names() -> None:
+def test_visually_similar_member_names_are_not_duplicates() -> None:
     assert read_object('{"a":1,"а":2,"a\u0301":3,"á":4}'.encode()) is not None

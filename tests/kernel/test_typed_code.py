@@ -44,5 +44,5 @@ def test_letters_are_read_in_upper_case(typed: str) -> None:
 @pytest.mark.parametrize(
     "typed", ["", "-", "ı23456", "ж", "12345\u0301", "1" * 101, "ﷺ" * 100, "1+2", "123456€", "ß"]
 )
-def test_other_characters_are_no_code(typed: str) -> None:
+def test_code_with_other_characters_is_refused(typed: str) -> None:
     assert read_code(typed) == ""

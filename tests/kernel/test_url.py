@@ -41,7 +41,7 @@ class _Match:
 
 
 @pytest.mark.parametrize("row", rows("redirect_uri.toml", "uri", _Uri), ids=lambda row: row.why)
-def test_a_redirect_uri_may_be_registered_or_is_refused_by_name(row: _Uri) -> None:
+def test_redirect_uri_is_accepted_or_refused_with_its_check_name(row: _Uri) -> None:
     if not row.refused:
         check_redirect_uri(row.text, native=row.native, own_origins=_OWN)
         return
@@ -65,7 +65,7 @@ def test_a_very_long_redirect_uri_is_refused_for_its_length(size: int) -> None:
     check_redirect_uri("https://app.example/".ljust(LONGEST, "a"), native=False)
 
 
-def test_half_a_character_is_refused_and_no_fault() -> None:
+def test_lone_surrogate_is_refused_without_an_exception() -> None:
     with pytest.raises(Refused) as refused:
         check_redirect_uri("https://app.example/\ud800", native=False)
     assert refused.value.refusal.check == "redirect_uri.ascii"
@@ -114,7 +114,7 @@ def test_identifier_without_path_is_the_same_with_a_slash(
     assert {one} <= same_identifiers(one) <= {one, other, f"{one}/"}
 
 
-def test_an_answer_is_added_to_the_query_that_is_there() -> None:
+def test_response_parameters_are_appended_to_the_existing_query() -> None:
     pairs = [("code", "a b&c=d"), ("state", "é+%\u0000#")]
     query = "code=a%20b%26c%3Dd&state=%C3%A9%2B%25%00%23"
     assert encode_pairs(pairs) == query

@@ -72,7 +72,7 @@ MORE = {
 
 
 @pytest.mark.parametrize("name", STRINGS)
-def test_an_address_is_one_string_on_this_server(op: Provider, name: str) -> None:
+def test_endpoint_is_a_url_of_this_server(op: Provider, name: str) -> None:
     address = op.discovered[name]
     assert isinstance(address, str)
     assert address.startswith(op.servers.auth_url)
@@ -80,7 +80,7 @@ def test_an_address_is_one_string_on_this_server(op: Provider, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_is_a_list_of_different_strings(op: Provider, name: str) -> None:
+def test_list_member_has_unique_strings(op: Provider, name: str) -> None:
     values = op.discovered[name]
     assert isinstance(values, list)
     assert values
@@ -93,7 +93,7 @@ def test_a_flag_is_a_boolean(op: Provider, name: str) -> None:
     assert isinstance(op.discovered[name], bool)
 
 
-def test_no_member_is_unknown_to_the_specifications(op: Provider) -> None:
+def test_all_members_are_defined_by_the_specifications(op: Provider) -> None:
     assert set(op.discovered) <= {*STRINGS, *LISTS, *FLAGS} | MORE
 
 
@@ -121,7 +121,7 @@ def test_metadata_includes_everything_that_the_profiles_require(op: Provider) ->
     assert metadata["claims_supported"] >= {"sub", "name", "email", "auth_time", "acr"}
 
 
-def test_the_keys_are_public_named_and_different(op: Provider) -> None:
+def test_published_keys_are_public_and_have_unique_kids(op: Provider) -> None:
     document = requests.get(str(op.discovered["jwks_uri"]), timeout=SECONDS).json()
     kids = [key["kid"] for key in document["keys"]]
     assert len(set(kids)) == len(kids) > 0
@@ -133,7 +133,7 @@ def test_the_keys_are_public_named_and_different(op: Provider) -> None:
 
 
 @pytest.mark.parametrize("path", ["openid-configuration", "oauth-authorization-server"])
-def test_any_page_may_read_the_document(op: Provider, path: str) -> None:
+def test_cross_origin_requests_can_read_the_document(op: Provider, path: str) -> None:
     url = f"{op.servers.auth_url}/.well-known/{path}"
     response = requests.get(url, headers={"origin": "https://rp.example"}, timeout=SECONDS)
     assert response.headers["content-type"].split(";")[0] == "application/json"

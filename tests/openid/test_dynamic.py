@@ -71,7 +71,7 @@ def test_an_id_token_is_signed_with_rs256_unless_another_was_registered(op: Prov
         rp.tokens(rp.authenticate(op.person()))
 
 
-def test_userinfo_is_signed_where_that_was_registered(op: Provider) -> None:
+def test_userinfo_is_signed_if_registered(op: Provider) -> None:
     rp = op.register(userinfo_signed_response_alg="RS256")
     tokens = rp.tokens(rp.authenticate(op.person()))
     response = requests.get(
@@ -112,7 +112,7 @@ def test_a_redirect_uri_with_a_fragment_is_not_registered(op: Provider) -> None:
     assert refused(op, redirect_uris=["https://rp.example/cb#x"]) == "invalid_redirect_uri"
 
 
-def test_users_see_policy_and_terms_where_they_decide(op: Provider) -> None:
+def test_policy_and_terms_are_shown_on_the_consent_page_only(op: Provider) -> None:
     """Whoever registers an app puts nothing on the sign-in page, and no picture on any."""
     rp = op.register(
         logo_uri="https://rp.example/logo.png",
@@ -150,7 +150,7 @@ def test_pairwise_subjects_differ_by_sector_and_agree_within_one(op: Provider) -
     assert len({subjects[0], *(claims["sub"] for claims in others)}) == 3  # type: ignore[index]
 
 
-def test_a_sector_must_list_every_redirect_uri(op: Provider) -> None:
+def test_sector_identifier_must_list_every_redirect_uri(op: Provider) -> None:
     with pages() as it:
         it.at["/sector"] = document(["https://one.example/cb"])
         more = {"subject_type": "pairwise", "sector_identifier_uri": f"{it.url}/sector"}
@@ -174,7 +174,7 @@ def assertion(rp: RelyingParty, by: ECKey, now: int) -> dict[str, str]:
     }
 
 
-def test_an_app_proves_itself_by_keys_at_its_own_address_and_changes_them(op: Provider) -> None:
+def test_private_key_jwt_with_rotated_keys_at_the_jwks_uri_is_accepted(op: Provider) -> None:
     with pages() as it:
         old, new = key("old"), key("new")
         it.at["/keys"] = document(public(old))
@@ -220,14 +220,14 @@ def ask_with(op: Provider, rp: RelyingParty, **more: str) -> dict[str, object]:
     return rp.tokens(rp.go_through(person, page))
 
 
-def test_a_request_object_by_value_is_understood(op: Provider) -> None:
+def test_request_object_by_value_is_accepted(op: Provider) -> None:
     mine = key()
     rp = op.register(jwks=public(mine), request_object_signing_alg="ES256")
     request = request_object(rp, mine, "ES256", exp=soon())
     assert ask_with(op, rp, request=request)["claims"]
 
 
-def test_a_request_object_by_address_is_understood(op: Provider) -> None:
+def test_request_object_by_uri_is_accepted(op: Provider) -> None:
     with pages() as it:
         mine = RSAKey.generate_key(2048, {"kid": "rsa", "use": "sig", "alg": "RS256"})
         uri = f"{it.url}/request"
@@ -236,7 +236,7 @@ def test_a_request_object_by_address_is_understood(op: Provider) -> None:
         assert ask_with(op, rp, request_uri=uri)["claims"]
 
 
-def test_an_unsigned_request_object_needs_to_be_registered(op: Provider) -> None:
+def test_unsigned_request_object_is_refused_unless_registered(op: Provider) -> None:
     def unsigned(rp: RelyingParty) -> str:
         head, body = ({"alg": "none"}, rp.request() | {"exp": soon()})
         parts = (json.dumps(part).encode() for part in (head, body))
@@ -281,7 +281,7 @@ def test_a_request_uri_that_was_not_registered_is_not_fetched(op: Provider) -> N
         assert read_answer(page).error in {"invalid_request_uri", "request_uri_not_supported"}
 
 
-def test_an_app_that_unregisters_is_gone(op: Provider) -> None:
+def test_deleted_registration_cannot_be_used(op: Provider) -> None:
     rp = op.register()
     headers = {"authorization": f"Bearer {rp.registration['registration_access_token']}"}
     url = str(rp.registration["registration_client_uri"])

@@ -51,7 +51,7 @@ def about_the_person(rp: RelyingParty, tokens: dict[str, object]) -> dict[str, o
     return claims
 
 
-def test_the_whole_flow_is_right_to_the_byte(op: Provider, rp: RelyingParty) -> None:
+def test_responses_have_only_specified_members(op: Provider, rp: RelyingParty) -> None:
     answer = rp.authenticate(op.person())
     tokens = rp.tokens(answer)
     claims = tokens["claims"]
@@ -66,7 +66,7 @@ def test_the_whole_flow_is_right_to_the_byte(op: Provider, rp: RelyingParty) -> 
     assert set(answer.said) <= parameters | {"state", "iss", "session_state", "uid"}
 
 
-def test_userinfo_answers_get_and_post(op: Provider, rp: RelyingParty) -> None:
+def test_userinfo_is_the_same_by_get_and_post(op: Provider, rp: RelyingParty) -> None:
     tokens = rp.tokens(rp.authenticate(op.person()))
     if "access_token" not in tokens:
         return
@@ -81,7 +81,7 @@ def test_userinfo_answers_get_and_post(op: Provider, rp: RelyingParty) -> None:
 
 
 @pytest.mark.parametrize("scope", [*SCOPES, "profile email address phone"])
-def test_a_scope_brings_its_claims_and_no_others(
+def test_each_requested_scope_returns_its_claims_and_no_other_claims(
     op: Provider, rp: RelyingParty, scope: str
 ) -> None:
     tokens = rp.tokens(rp.authenticate(op.person(), scope=f"openid {scope}"))
@@ -106,7 +106,7 @@ def test_the_order_of_scopes_does_not_matter(op: Provider, rp: RelyingParty) -> 
     assert "email" in about_the_person(rp, tokens)
 
 
-def test_a_code_works_once_and_takes_back_what_it_gave(op: Provider, rp: RelyingParty) -> None:
+def test_reused_code_is_refused_and_its_tokens_are_revoked(op: Provider, rp: RelyingParty) -> None:
     answer = rp.authenticate(op.person(), scope="openid offline_access", prompt="consent")
     if "code" not in answer.said:
         return
@@ -131,7 +131,7 @@ def test_requested_single_claims_are_returned(op: Provider, rp: RelyingParty) ->
     assert about_the_person(rp, tokens)["name"] == "Ada King Lovelace"
 
 
-def test_a_refresh_brings_the_same_person_and_belongs_to_its_app(
+def test_refresh_returns_the_same_sub_and_is_refused_for_another_app(
     op: Provider, rp: RelyingParty
 ) -> None:
     if "code" not in rp.response_type.split():
@@ -152,7 +152,7 @@ def test_a_refresh_brings_the_same_person_and_belongs_to_its_app(
     assert rp.userinfo(token)["sub"] == before["sub"]
 
 
-def test_proof_of_possession_of_the_request_is_taken(op: Provider, rp: RelyingParty) -> None:
+def test_pkce_with_a_wrong_verifier_is_refused(op: Provider, rp: RelyingParty) -> None:
     if "code" not in rp.response_type.split():
         return
     verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

@@ -31,7 +31,7 @@ def test_request_without_response_type_is_refused(op: Provider, rp: RelyingParty
         assert "response_type" in page.text
 
 
-def test_a_nonce_is_needed_where_the_id_token_comes_by_the_browser(
+def test_nonce_is_required_if_the_authorization_response_has_an_id_token(
     op: Provider, rp: RelyingParty
 ) -> None:
     answer = rp.authenticate(op.person(), ("nonce",))
@@ -87,7 +87,7 @@ def test_prompt_none_without_a_session_is_login_required(op: Provider, rp: Relyi
     assert not set(answer.said) & {"code", "id_token", "access_token"}
 
 
-def test_prompt_none_with_a_session_brings_the_same_person_and_time(
+def test_prompt_none_with_a_session_returns_the_same_sub_and_auth_time(
     op: Provider, rp: RelyingParty
 ) -> None:
     person = op.person()
@@ -103,7 +103,7 @@ def test_prompt_none_with_a_session_brings_the_same_person_and_time(
 
 
 @pytest.mark.parametrize("max_age", ["0", "1"])
-def test_a_sign_in_older_than_max_age_is_made_again(
+def test_sign_in_older_than_max_age_is_repeated(
     op: Provider, rp: RelyingParty, max_age: str
 ) -> None:
     person = op.person()
@@ -130,7 +130,7 @@ def test_id_token_hint_of_another_user_is_not_answered_for_this_user(
     assert answer.error == "login_required"
 
 
-def test_an_address_that_is_not_registered_never_gets_an_answer(
+def test_unregistered_redirect_uri_is_refused_without_redirect(
     op: Provider, rp: RelyingParty
 ) -> None:
     page = rp.ask(op.person(), redirect_uri="https://rp.example/another")
@@ -140,14 +140,14 @@ def test_an_address_that_is_not_registered_never_gets_an_answer(
     assert "redirect_uri" in page.text
 
 
-def test_a_request_without_redirect_uri_never_gets_an_answer_elsewhere(
+def test_request_without_redirect_uri_redirects_to_the_registered_one_at_most(
     op: Provider, rp: RelyingParty
 ) -> None:
     page = rp.ask(op.person(), ("redirect_uri",))
     assert not page.location or page.location.startswith(REDIRECT_URI)
 
 
-def test_the_request_may_come_by_post(op: Provider, rp: RelyingParty) -> None:
+def test_request_by_post_is_accepted(op: Provider, rp: RelyingParty) -> None:
     person, form = op.person(), rp.request()
     endpoint = rp.at("authorization_endpoint")
     response = requests.post(endpoint, form, timeout=SECONDS, allow_redirects=False)
@@ -156,7 +156,7 @@ def test_the_request_may_come_by_post(op: Provider, rp: RelyingParty) -> None:
     assert rp.tokens(rp.go_through(person, page))["claims"]
 
 
-def test_acr_values_we_support_are_confirmed(op: Provider, rp: RelyingParty) -> None:
+def test_supported_acr_values_are_returned_in_acr(op: Provider, rp: RelyingParty) -> None:
     supported = rp.discovered["acr_values_supported"]
     assert isinstance(supported, list)
     claims = rp.tokens(rp.authenticate(op.person(), acr_values=" ".join(supported)))["claims"]
@@ -164,7 +164,7 @@ def test_acr_values_we_support_are_confirmed(op: Provider, rp: RelyingParty) -> 
     assert claims["acr"] in supported
 
 
-def test_a_person_who_follows_an_address_sees_the_provider_first(
+def test_authorization_request_without_a_session_leads_to_the_sign_in_page(
     op: Provider, rp: RelyingParty
 ) -> None:
     page = UserAgent(op.servers.auth_url).open(

@@ -63,7 +63,7 @@ def to_the_answer(page: Page, servers: Servers, redirect_uri: str) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_the_form_reaches_the_app_with_every_character(
+def test_form_post_delivers_the_parameters_unchanged(
     browser: Browser, tmp_path: Path, scripts: bool
 ) -> None:
     with app() as (redirect_uri, posted), Servers(tmp_path, with_resource=False) as servers:

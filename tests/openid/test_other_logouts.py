@@ -53,7 +53,7 @@ def test_back_channel_logout_is_sent_before_the_user_is_redirected(op: Provider)
     assert "nonce" not in logout_claims
 
 
-def test_the_front_channel_is_a_frame_for_each_app(op: Provider) -> None:
+def test_front_channel_logout_page_has_a_frame_for_the_app(op: Provider) -> None:
     uri = "https://rp.example/front-channel?x=1"
     rp = op.register(
         frontchannel_logout_uri=uri,
@@ -78,7 +78,7 @@ def test_the_front_channel_is_a_frame_for_each_app(op: Provider) -> None:
     assert f"{BACK}?state=x" in page.body
 
 
-def test_the_session_state_is_what_the_frame_will_compute(op: Provider) -> None:
+def test_session_state_matches_that_of_the_check_session_iframe(op: Provider) -> None:
     rp, person = op.register(), op.person()
     answer = rp.authenticate(person)
     digest, _, salt = answer.said["session_state"].partition(".")
@@ -108,7 +108,7 @@ def test_a_login_can_begin_at_the_provider(op: Provider) -> None:
     assert parameters["iss"] == op.servers.auth_url
 
 
-def test_the_discovery_document_announces_every_way_out(op: Provider) -> None:
+def test_discovery_document_announces_front_and_back_channel_logout(op: Provider) -> None:
     document = json.dumps(op.discovered)
     for name in ("frontchannel", "backchannel"):
         assert f'"{name}_logout_supported": true' in document

@@ -56,23 +56,23 @@ def test_logout_with_hint_ends_the_session_and_redirects_with_the_state(visit: V
     assert visit.is_out()
 
 
-def test_without_state_none_comes_back(visit: Visit) -> None:
+def test_logout_without_state_redirects_without_state(visit: Visit) -> None:
     page = visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=BACK)
     assert page.location == BACK
     assert visit.is_out()
 
 
 @pytest.mark.parametrize("only", [(), ("state",), ("id_token_hint",), ("id_token_hint", "state")])
-def test_without_an_address_it_ends_on_our_page(visit: Visit, only: tuple[str, ...]) -> None:
+def test_logout_without_redirect_uri_ends_on_our_page(visit: Visit, only: tuple[str, ...]) -> None:
     parameters = {"id_token_hint": visit.hint, "state": "x"}
     ends_here(visit, visit.leave(**{name: parameters[name] for name in only}))
 
 
-def test_an_address_without_hint_or_app_is_not_followed(visit: Visit) -> None:
+def test_post_logout_redirect_uri_without_hint_or_client_id_is_ignored(visit: Visit) -> None:
     ends_here(visit, visit.leave(post_logout_redirect_uri=BACK, state="x"))
 
 
-def test_an_app_named_by_id_is_enough_for_its_address(visit: Visit) -> None:
+def test_logout_with_client_id_redirects_without_hint(visit: Visit) -> None:
     page = visit.leave(client_id=visit.rp.client_id, post_logout_redirect_uri=BACK)
     assert page.location == BACK
 
@@ -80,14 +80,14 @@ def test_an_app_named_by_id_is_enough_for_its_address(visit: Visit) -> None:
 @pytest.mark.parametrize(
     "address", ["https://rp.example/elsewhere", f"{BACK}?foo=bar", "https://evil.example/"]
 )
-def test_an_address_that_was_not_registered_is_not_followed(visit: Visit, address: str) -> None:
+def test_unregistered_post_logout_redirect_uri_is_ignored(visit: Visit, address: str) -> None:
     ends_here(
         visit,
         visit.leave(id_token_hint=visit.hint, post_logout_redirect_uri=address, state="x"),
     )
 
 
-def test_a_hint_with_a_broken_signature_is_not_believed(visit: Visit) -> None:
+def test_id_token_hint_with_invalid_signature_is_ignored(visit: Visit) -> None:
     head, body, signature = visit.hint.split(".")
     broken = signature[:-8] + signature[-8:][::-1]
     assert broken != signature
@@ -97,7 +97,7 @@ def test_a_hint_with_a_broken_signature_is_not_believed(visit: Visit) -> None:
         ends_here(other, page)
 
 
-def test_the_request_may_come_by_post(visit: Visit) -> None:
+def test_request_by_post_is_accepted(visit: Visit) -> None:
     form = {"id_token_hint": visit.hint, "post_logout_redirect_uri": BACK, "state": "x"}
     url, cookies = visit.rp.at("end_session_endpoint"), visit.person.cookies
     answer = requests.post(url, form, cookies=cookies, timeout=SECONDS)

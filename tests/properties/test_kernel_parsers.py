@@ -127,20 +127,20 @@ _QUESTIONS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("question", _QUESTIONS)
 @given(text=_TEXT | _URLISH)
-def test_any_text_is_answered_or_refused(question: str, text: str) -> None:
+def test_parsers_handle_any_text_without_unexpected_errors(question: str, text: str) -> None:
     with contextlib.suppress(Refused, OperatorError):
         _QUESTIONS[question](text)
 
 
 @given(data=st.binary(max_size=200))
-def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+def test_json_and_key_set_parsers_handle_any_bytes(data: bytes) -> None:
     read_object(data)
     with pytest.raises(Refused):
         KeySet.parse(data)
 
 
 @given(value=_JSON)
-def test_json_is_read_as_python_reads_it_or_not_at_all(value: object) -> None:
+def test_json_is_decoded_like_python_json_or_refused(value: object) -> None:
     text = json.dumps({"value": value})
     read = read_object(text.encode())
     assert read is None or read == json.loads(text)
@@ -153,7 +153,7 @@ def test_whole_numbers_are_read_up_to_the_largest(number: int) -> None:
 
 
 @given(jwk=_JWK)
-def test_any_jwk_is_a_key_that_prints_itself_or_is_refused(jwk: dict[str, object]) -> None:
+def test_any_jwk_round_trips_or_is_refused(jwk: dict[str, object]) -> None:
     match _key(json.dumps(jwk)):
         case PublicKey() as key:
             assert PublicKey.parse(key.text()).jwk == key.jwk
@@ -170,7 +170,7 @@ def _key(text: str) -> PublicKey | ErrorCode:
 
 
 @given(header=_JSON, payload=_JSON)
-def test_any_header_and_payload_are_refused_unless_right(header: object, payload: object) -> None:
+def test_token_of_arbitrary_header_and_payload_is_refused(header: object, payload: object) -> None:
     parts = (to_base64url(json.dumps(part).encode()) for part in (header, payload))
     signed = ".".join(parts)
     token = f"{signed}.{to_base64url(_KEY.sign(signed.encode()))}"
@@ -180,7 +180,7 @@ def test_any_header_and_payload_are_refused_unless_right(header: object, payload
 
 
 @given(claims=_CLAIMS)
-def test_any_signed_claims_are_refused_unless_right(claims: dict[str, object]) -> None:
+def test_access_token_with_arbitrary_signed_claims_is_refused(claims: dict[str, object]) -> None:
     payload = to_base64url(json.dumps(claims).encode())
     signed = f"{_KEY.header('at+jwt')}.{payload}"
     token = f"{signed}.{to_base64url(_KEY.sign(signed.encode()))}"
@@ -190,7 +190,7 @@ def test_any_signed_claims_are_refused_unless_right(claims: dict[str, object]) -
 
 
 @given(place=st.integers(0, 400), character=st.characters(exclude_categories=()))
-def test_no_changed_character_leaves_a_token_good(place: int, character: str) -> None:
+def test_token_with_any_changed_character_is_refused(place: int, character: str) -> None:
     claims = {"iss": "https://as", "aud": "https://api", "sub": "1", "client_id": "c"}
     token = jwt.sign(claims | {"jti": "j", "iat": 1_000, "exp": 2_000}, _KEY, typ="at+jwt")
     assert _access_token(token)
@@ -202,12 +202,12 @@ def test_no_changed_character_leaves_a_token_good(place: int, character: str) ->
 
 
 @given(data=st.binary(max_size=100))
-def test_base64url_comes_back(data: bytes) -> None:
+def test_base64url_round_trips(data: bytes) -> None:
     assert from_base64url(to_base64url(data)) == data
 
 
 @given(text=st.text("ABCDabcd0189-_=+/ \n", max_size=12))
-def test_no_two_texts_spell_the_same_bytes(text: str) -> None:
+def test_base64url_accepts_only_the_canonical_encoding(text: str) -> None:
     data = from_base64url(text)
     assert data is None or to_base64url(data) == text
 
@@ -235,7 +235,7 @@ _NAMES = st.lists(st.sampled_from(["a", "b", "c", "d:read", "d:write"]), max_siz
 
 
 @given(left=_NAMES, right=_NAMES)
-def test_scopes_are_sets(left: list[str], right: list[str]) -> None:
+def test_scope_operations_equal_set_operations(left: list[str], right: list[str]) -> None:
     a, b = Scope.of(*left), Scope.of(*right)
     assert set(a & b) == set(left) & set(right)
     assert set(a | b) == set(left) | set(right)
@@ -246,7 +246,7 @@ def test_scopes_are_sets(left: list[str], right: list[str]) -> None:
 
 
 @given(value=st.text(max_size=100))
-def test_an_answer_on_a_url_adds_no_second_parameter(value: str) -> None:
+def test_value_appended_to_a_url_stays_one_parameter(value: str) -> None:
     url = append_query("https://app.example/cb?x=1", [("told", value)])
     assert url.count("&") == 1
     assert url.isascii()

@@ -109,7 +109,7 @@ def _imported(form: FileFormat, text: str) -> object:
 @example('[[[[[[[[["', '\\"', "")
 @given(_OPENED, _UNITS, st.sampled_from(("", '"', "!", "\x00")))
 @settings(max_examples=40, deadline=None)
-def test_reading_twice_as_much_takes_twice_the_work(
+def test_parser_work_grows_linearly_with_the_input(
     name: str, opened: str, unit: str, closed: str
 ) -> None:
     read, most = READERS[name]
@@ -135,7 +135,7 @@ def _columns(size: int) -> Job:
 
 
 @pytest.mark.parametrize("job_of", [_schema, _columns], ids=["fields", "columns"])
-def test_many_names_take_work_for_each_once(job_of: Callable[[int], Job]) -> None:
+def test_work_grows_linearly_with_the_number_of_names(job_of: Callable[[int], Job]) -> None:
     assert_linear(job_of, 100, 4_800)
 
 

@@ -119,12 +119,12 @@ def _judge(world: World, answer: Answer) -> None:
 
 
 @given(body=st.binary(max_size=200))
-def test_any_bytes_are_answered(world: World, body: bytes) -> None:
+def test_any_bytes_as_body_are_answered_without_a_server_error(world: World, body: bytes) -> None:
     _judge(world, world.send(body))
 
 
 @given(value=_VALUE)
-def test_any_json_is_answered(world: World, value: object) -> None:
+def test_any_json_body_is_answered_without_a_server_error(world: World, value: object) -> None:
     _judge(world, world.send(json.dumps(value).encode()))
 
 
@@ -137,9 +137,9 @@ def test_any_members_are_answered_and_read_back_as_registered(
 
 
 @given(kind=st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=20))
-def test_any_kind_of_body_is_answered(world: World, kind: str) -> None:
+def test_any_media_type_is_answered_without_a_server_error(world: World, kind: str) -> None:
     _judge(world, world.send(json.dumps(PLAIN).encode(), kind))
 
 
-def test_far_too_much_is_answered(world: World) -> None:
+def test_too_large_body_is_refused_with_413(world: World) -> None:
     assert world.send(b'{"x": "' + b"x" * 1_048_576 + b'"}').status == 413

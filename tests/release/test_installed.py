@@ -201,7 +201,7 @@ def _status(url: str, example: Example, token: str) -> int:
             return error.code
 
 
-def test_sdk_needs_nothing_of_the_servers(it: Issuer, sdk_wheel: Path, tmp_path: Path) -> None:
+def test_sdk_works_without_server_packages(it: Issuer, sdk_wheel: Path, tmp_path: Path) -> None:
     assert sdk_wheel.stat().st_size < 150_000
     programs = installed(tmp_path / "environment", sdk_wheel)
     python = programs / "python"
@@ -226,7 +226,7 @@ def test_sdk_needs_nothing_of_the_servers(it: Issuer, sdk_wheel: Path, tmp_path:
     assert names - below == ours | {"cffi", "pycparser", "valetkey_sdk"}
 
 
-def test_every_extra_is_tried() -> None:
+def test_every_extra_has_a_test() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     tried = {name.removeprefix("test_extra_").partition("_")[0] for name in globals()}
     assert project["optional-dependencies"].keys() <= tried
@@ -276,7 +276,7 @@ def test_extra_otel_sends_the_trace_of_a_request(server_wheel: Path, tmp_path: P
             wait_until(lambda: heard.named("GET /.well-known/openid-configuration"))
 
 
-def test_extra_acme_asks_the_authority(server_wheel: Path, tmp_path: Path) -> None:
+def test_extra_acme_sends_requests_to_the_authority(server_wheel: Path, tmp_path: Path) -> None:
     programs = installed(tmp_path / "environment", f"{server_wheel}[acme]")
     shown = certificate(tmp_path, "localhost")
     port = free_port()
@@ -306,7 +306,7 @@ def test_extra_acme_asks_the_authority(server_wheel: Path, tmp_path: Path) -> No
     assert authority.asked[0] == "/dir", (tmp_path / "log").read_text()
 
 
-def test_extra_testing_tests_storage(server_wheel: Path, tmp_path: Path) -> None:
+def test_extra_testing_runs_conformance_tests_of_stores(server_wheel: Path, tmp_path: Path) -> None:
     programs = installed(tmp_path / "environment", f"{server_wheel}[testing]")
     (tmp_path / "test_stores.py").write_text(_CONFORMANCE)
     report = output(

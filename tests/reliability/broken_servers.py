@@ -13,7 +13,7 @@ from tests.architecture.tree import ROOT
 from tests.reliability.outcome import Outcome
 
 _ONCE = "tests/stories/processes/test_once.py"
-_KILLED = "tests/stories/processes/test_kill.py::test_nothing_that_was_answered_is_lost"
+_KILLED = "tests/stories/processes/test_kill.py::test_crash_loses_no_answered_request"
 _LEAKS = "tests/stories/test_canary.py"
 _LATE = "tests/reliability/test_experiments.py"
 _SQLITE = ("-k", "sqlite and not two")

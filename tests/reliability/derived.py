@@ -83,7 +83,7 @@ DERIVED: Mapping[Tests, int] = {
         [
             "tests/web/connection/test_overload.py",
             "tests/web/test_protocol.py::test_a_slow_client_is_cut_off",
-            "tests/web/test_protocol.py::test_slow_clients_do_not_hurt_the_others",
+            "tests/web/test_protocol.py::test_slow_clients_do_not_affect_other_clients",
             "tests/web/test_listen.py::test_slow_clients_are_cut_off_inside_tls_too",
         ],
     ): 10,

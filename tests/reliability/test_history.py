@@ -64,11 +64,11 @@ def test_each_violation_is_found(operations: list[Operation], kind: str) -> None
         assert len(getattr(findings, kind)) == 1, findings
 
 
-def test_nothing_checked_is_not_good() -> None:
+def test_empty_history_does_not_pass_the_check() -> None:
     assert not check([]).is_good
 
 
-def test_a_replica_that_answers_from_an_old_snapshot_is_found(tmp_path: Path) -> None:
+def test_stale_answer_of_an_outdated_replica_is_detected(tmp_path: Path) -> None:
     """Two real servers with one URL: the second one answers from a copy made before."""
     listens = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     url = f"http://{listens[0]}"

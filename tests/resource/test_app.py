@@ -23,7 +23,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.resource.app import CLIENT_ID, build, prepare
 
 
-def test_notes_go_on_while_the_issuer_is_away(tmp_path: Path) -> None:
+def test_notes_are_served_while_the_issuer_is_down(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             call.issuer.accounts["1001"] = {"uid": 1001, "name": "Ada"}
@@ -45,7 +45,7 @@ def test_notes_go_on_while_the_issuer_is_away(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_who_is_refused_is_led_to_the_issuer_and_the_scopes(tmp_path: Path) -> None:
+def test_401_refers_to_metadata_with_issuer_and_scopes(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             refused = await call("GET", "/v2/notes", token="")
@@ -62,7 +62,7 @@ def test_who_is_refused_is_led_to_the_issuer_and_the_scopes(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_a_restart_while_the_issuer_is_away_forgets_nothing(tmp_path: Path) -> None:
+def test_restart_while_the_issuer_is_down_keeps_keys_and_revocations(tmp_path: Path) -> None:
     async def story() -> None:
         issuer = Issuer(Clock())
         async with issuer.running():
@@ -81,7 +81,7 @@ def test_a_restart_while_the_issuer_is_away_forgets_nothing(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_without_keys_tokens_cannot_be_judged(tmp_path: Path) -> None:
+def test_tokens_are_answered_with_503_until_keys_are_fetched(tmp_path: Path) -> None:
     async def story() -> None:
         issuer = Issuer(Clock())
         async with issuer.running():
@@ -98,7 +98,7 @@ def test_without_keys_tokens_cannot_be_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["grant", "token", "client"])
-def test_a_revocation_is_followed(tmp_path: Path, kind: str) -> None:
+def test_revoked_token_is_refused(tmp_path: Path, kind: str) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             draft = call.issuer.draft("read")
@@ -114,7 +114,7 @@ def test_a_revocation_is_followed(tmp_path: Path, kind: str) -> None:
     asyncio.run(story())
 
 
-def test_a_new_signing_key_is_learned_when_it_is_first_met(tmp_path: Path) -> None:
+def test_new_signing_key_is_fetched_at_its_first_use(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", "/v2/notes")).status == 200
@@ -126,7 +126,7 @@ def test_a_new_signing_key_is_learned_when_it_is_first_met(tmp_path: Path) -> No
     asyncio.run(story())
 
 
-def test_a_token_ends_with_its_second(tmp_path: Path) -> None:
+def test_token_is_refused_from_the_second_of_its_expiry(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token("read", lifetime=60)
@@ -153,7 +153,7 @@ def test_live_and_ready_are_answered_without_token_or_issuer(tmp_path: Path) -> 
     asyncio.run(story())
 
 
-def test_a_refusal_leaves_its_reasons_behind_its_reference(tmp_path: Path) -> None:
+def test_reasons_of_a_refusal_are_found_by_its_reference(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token("account:read")
@@ -193,7 +193,7 @@ def test_without_its_credential_the_server_does_not_start(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_certificate_of_our_issuer_and_of_the_settings_is_trusted_and_no_other(
+def test_only_certificates_of_our_issuer_and_of_ca_file_are_trusted(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

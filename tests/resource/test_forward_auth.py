@@ -50,7 +50,7 @@ def test_valid_token_with_the_scope_gets_identity_headers(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_a_client_of_its_own_is_not_taken_for_a_user(tmp_path: Path) -> None:
+def test_subject_type_distinguishes_a_client_from_a_user_of_the_same_id(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token("client:read", uid=None, client="1001")
@@ -116,7 +116,7 @@ def test_empty_scope_is_refused(tmp_path: Path, scope: str) -> None:
     asyncio.run(story())
 
 
-def test_other_callers_are_refused_as_at_the_api(tmp_path: Path) -> None:
+def test_missing_invalid_and_expired_tokens_are_refused_as_at_the_api(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for path in ("/forward-auth?scope=read", "/forward-auth/any/path"):
@@ -172,7 +172,7 @@ def test_envoy_requests_are_checked_for_any_method_path_query_and_host(
     asyncio.run(story())
 
 
-def test_any_host_is_answered_here_and_nowhere_else(tmp_path: Path) -> None:
+def test_other_paths_are_refused_for_a_foreign_host(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", "/v2/notes", host="shop.example")).status == 421

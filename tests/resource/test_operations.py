@@ -10,7 +10,7 @@ from tests.sdk.issuer import API
 from tests.support.wait import until_found
 
 
-def test_a_note_lives_through_all_verbs(tmp_path: Path) -> None:
+def test_note_supports_all_verbs(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "Milk", "text": "two"})
@@ -32,7 +32,7 @@ def test_a_note_lives_through_all_verbs(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_post_without_a_body_reads_what_get_reads(tmp_path: Path) -> None:
+def test_post_without_a_body_is_answered_like_get(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             await call("POST", "/v2/notes", {"title": "Milk"})
@@ -76,7 +76,7 @@ def test_head_is_get_without_the_body(tmp_path: Path) -> None:
         ("client:write", "POST", 403),
     ],
 )
-def test_a_scope_opens_what_it_names(tmp_path: Path, scope: str, method: str, status: int) -> None:
+def test_scope_permits_its_methods(tmp_path: Path, scope: str, method: str, status: int) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             json = {"title": "Milk"} if method == "POST" else None
@@ -92,7 +92,7 @@ def test_a_scope_opens_what_it_names(tmp_path: Path, scope: str, method: str, st
     asyncio.run(story())
 
 
-def test_a_client_alone_has_no_notes_and_a_user_no_client(tmp_path: Path) -> None:
+def test_client_token_cannot_read_notes_nor_user_token_the_client(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             alone = call.issuer.token("read notes:read", uid=None)
@@ -105,7 +105,7 @@ def test_a_client_alone_has_no_notes_and_a_user_no_client(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_a_put_names_every_field(tmp_path: Path) -> None:
+def test_put_requires_every_field(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             path = await _note(call)
@@ -178,7 +178,7 @@ async def _note(call: Api) -> str:
     return f"/v2/notes/{made.json['id']}"
 
 
-def test_nothing_is_spared_who_reads_again(tmp_path: Path) -> None:
+def test_cached_read_is_checked_like_the_first_one(tmp_path: Path) -> None:
     """The second read is answered from memory; it is judged as the first."""
 
     async def story() -> None:

@@ -105,7 +105,7 @@ def test_unknown_api_version_gets_404_with_the_current_version(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_nothing_that_was_sent_comes_back(tmp_path: Path) -> None:
+def test_input_is_not_repeated_in_error_responses(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             canary = "canary-7d1f"

@@ -28,12 +28,12 @@ def _errors(judge: Callable[[Document], Document], document: Document) -> tuple[
     return invalid.value.errors
 
 
-def test_creation_fills_in_the_defaults_in_one_order() -> None:
+def test_new_object_has_defaults_and_fields_in_declared_order() -> None:
     made = _OBJECT.created({"stars": 5, "title": "a"})
     assert list(made.items()) == [("title", "a"), ("tags", ()), ("stars", 5)]
 
 
-def test_a_replacement_names_everything() -> None:
+def test_replacement_requires_every_field() -> None:
     errors = _errors(_OBJECT.replaced, {"title": "a"})
     assert [error.pointer for error in errors] == ["/tags", "/stars"]
     whole = {"title": "a", "tags": ["x"], "stars": 0}
@@ -67,13 +67,13 @@ def test_a_client_names_one_redirect_uri_or_several() -> None:
     assert [e.pointer for e in _errors(identity.CLIENT.replaced, nothing)] == ["/redirect_uri"]
 
 
-def test_the_wide_scopes_are_about_users_data_only() -> None:
+def test_scopes_read_and_write_do_not_apply_to_clients() -> None:
     assert notes.OBJECT.scopes(Verb.LIST) == ("notes:read", "read")
     assert notes.OBJECT.scopes(Verb.DELETE) == ("notes:write", "write")
     assert identity.CLIENT.scopes(Verb.REPLACE) == ("client:write",)
 
 
-def test_a_whole_number_may_be_written_with_a_point() -> None:
+def test_integer_with_a_zero_fraction_is_accepted() -> None:
     assert _OBJECT.created({"title": "a", "stars": 4.0})["stars"] == 4
     errors = _errors(_OBJECT.created, {"title": "a", "stars": 4.5})
     assert [error.pointer for error in errors] == ["/stars"]

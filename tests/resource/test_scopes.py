@@ -17,7 +17,7 @@ def test_every_scope_of_an_object_has_a_description() -> None:
     assert scopes == set(SCOPES)
 
 
-def test_a_sentence_completes_this_app_wants_to() -> None:
+def test_scope_sentences_complete_this_app_wants_to() -> None:
     for name, sentence in SCOPES.items():
         assert Scope.parse(name).names == (name,)
         if name.startswith("client:"):
@@ -26,14 +26,14 @@ def test_a_sentence_completes_this_app_wants_to() -> None:
         assert re.fullmatch(r"(?:read|change|see|revoke) [a-z].*[a-z]", sentence), name
 
 
-def test_who_people_are_is_no_business_of_this_api() -> None:
+def test_identity_scopes_are_not_scopes_of_the_resource_server() -> None:
     assert not set(IDENTITY_SCOPES) & set(SCOPES)
     assert not {
         name for kind in OBJECTS for verb in kind.verbs for name in kind.scopes(verb)
     } & set(IDENTITY_SCOPES)
 
 
-def test_a_token_for_signing_in_opens_nothing_here(tmp_path: Path) -> None:
+def test_token_with_identity_scopes_only_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             token = call.issuer.token(" ".join(IDENTITY_SCOPES))
@@ -45,7 +45,7 @@ def test_a_token_for_signing_in_opens_nothing_here(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_only_what_can_be_changed_has_a_scope_for_it() -> None:
+def test_only_writable_objects_have_a_write_scope() -> None:
     for kind in OBJECTS:
         writable = any(verb.writes for verb in kind.verbs)
         assert (f"{kind.name}:write" in SCOPES) is writable

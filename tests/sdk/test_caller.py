@@ -18,18 +18,18 @@ def test_a_client_that_acts_for_itself_is_no_user() -> None:
     assert _caller("printer").user is None
 
 
-def test_a_client_named_like_a_user_gains_nothing() -> None:
+def test_caller_whose_subject_is_its_client_id_has_no_user() -> None:
     assert _caller("1001", client="1001").user is None
 
 
-def test_any_of_the_names_is_enough() -> None:
+def test_any_one_of_several_scopes_is_sufficient() -> None:
     caller = _caller("1001")
     assert caller.allows("notes:read", "read")
     assert not caller.allows("notes:read", "write")
     assert not caller.allows()
 
 
-def test_the_second_of_expiry_is_too_late() -> None:
+def test_caller_is_not_live_at_the_second_of_expiry() -> None:
     caller = _caller("1001")
     assert caller.is_live(Instant(99))
     assert not caller.is_live(Instant(100))
@@ -45,7 +45,7 @@ def test_the_second_of_expiry_is_too_late() -> None:
         ({"roles": None}, ()),
     ],
 )
-def test_roles_are_a_list_of_strings_or_nothing(
+def test_roles_claim_must_be_a_list_of_strings(
     claims: dict[str, object], roles: tuple[str, ...]
 ) -> None:
     assert replace(_caller("1001"), claims=claims).roles == roles

@@ -10,7 +10,7 @@ def test_challenge_to_a_request_without_a_token_has_no_error() -> None:
     assert CHALLENGE.header(NO_TOKEN) == 'Bearer realm="https://api.example"'
 
 
-def test_a_bad_token_is_called_invalid() -> None:
+def test_refused_token_is_reported_as_invalid_token() -> None:
     refusal = Refusal(ErrorCode.INVALID_TOKEN, "the token has expired")
     assert CHALLENGE.header(refusal) == (
         'Bearer realm="https://api.example", error="invalid_token",'
@@ -30,7 +30,7 @@ def test_error_that_is_not_about_tokens_is_not_in_the_challenge() -> None:
     assert header == 'Bearer realm="https://api.example"'
 
 
-def test_nothing_ends_the_quotes_or_the_line() -> None:
+def test_challenge_has_no_injected_quotes_or_line_breaks() -> None:
     hostile = 'a"b\\c\r\nset-cookie: x\u00e9'
     header = Challenge(hostile).header(Refusal(ErrorCode.INVALID_TOKEN, hostile), hostile)
     assert header.count('"') == 8
@@ -39,6 +39,6 @@ def test_nothing_ends_the_quotes_or_the_line() -> None:
     assert "\\" not in header
 
 
-def test_the_metadata_is_pointed_to() -> None:
+def test_challenge_names_the_metadata_url() -> None:
     url = "https://api.example/.well-known/oauth-protected-resource"
     assert Challenge("x", url).header(NO_TOKEN).endswith(f'resource_metadata="{url}"')

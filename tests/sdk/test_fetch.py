@@ -78,14 +78,14 @@ def test_authorities_of_the_system_are_trusted(
     assert answered == [False, True]
 
 
-def test_a_redirect_is_an_answer_not_a_way() -> None:
+def test_redirect_is_not_followed() -> None:
     heard: list[bytes] = []
     moved = b"HTTP/1.1 302 Found\r\nlocation: /y\r\ncontent-length: 0\r\n\r\n"
     assert _fetch(moved, heard).status == 302
     assert len(heard) == 1
 
 
-def test_a_compressed_answer_is_not_unpacked() -> None:
+def test_compressed_response_is_not_decompressed() -> None:
     raw = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\x1f\x8b\x00"
     assert _fetch(raw, []).body == b"\x1f\x8b\x00"
 

@@ -24,7 +24,7 @@ HOME = "/.well-known/oauth-protected-resource"
         ("https://api.example\n", ""),
     ],
 )
-def test_the_document_has_its_place_on_the_host_of_the_api(resource: str, path: str) -> None:
+def test_metadata_url_is_derived_from_the_resource_url(resource: str, path: str) -> None:
     assert metadata_path(resource) == path
     origin = "/".join(resource.split("/")[:3])
     assert metadata_url(resource) == (origin + path if path else "")

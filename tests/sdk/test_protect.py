@@ -60,7 +60,7 @@ def test_caller_has_the_user_and_client_of_the_token() -> None:
     asyncio.run(story())
 
 
-def test_any_one_of_the_needed_scopes_is_enough_and_none_is_too_little() -> None:
+def test_any_one_of_the_required_scopes_is_sufficient() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             token = issuer.token("read")
@@ -152,7 +152,7 @@ def test_token_by_reference_is_introspected_once_in_three_seconds() -> None:
     asyncio.run(story())
 
 
-def test_noise_is_not_passed_on_to_the_issuer() -> None:
+def test_malformed_tokens_are_not_sent_to_the_issuer() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             good = issuer.reference("read")
@@ -164,7 +164,7 @@ def test_noise_is_not_passed_on_to_the_issuer() -> None:
     asyncio.run(story())
 
 
-def test_a_token_by_reference_ends_with_the_feed_and_with_its_time() -> None:
+def test_reference_token_ends_when_revoked_or_expired() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             token = issuer.reference("read")
@@ -182,7 +182,7 @@ def test_a_token_by_reference_ends_with_the_feed_and_with_its_time() -> None:
     asyncio.run(story())
 
 
-def test_without_a_credential_only_jwts_are_taken() -> None:
+def test_without_a_credential_only_jwts_are_accepted() -> None:
     async def story() -> None:
         async with _protected(None) as (guard, issuer):
             await _admit(guard, issuer, issuer.token("read"))
@@ -205,7 +205,7 @@ def test_stored_keys_allow_a_start_without_the_issuer() -> None:
     asyncio.run(story())
 
 
-def test_following_learns_keys_and_revocations_by_itself() -> None:
+def test_follower_fetches_keys_and_revocations() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             draft = issuer.draft("read")
@@ -229,7 +229,7 @@ def test_following_learns_keys_and_revocations_by_itself() -> None:
     asyncio.run(story())
 
 
-def test_a_token_bound_to_a_key_is_no_bearer_token() -> None:
+def test_key_bound_token_is_refused_as_a_bearer_token() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             binding = Binding(DPOP, "x" * 43)
@@ -250,7 +250,7 @@ def test_a_token_bound_to_a_key_is_no_bearer_token() -> None:
     asyncio.run(story())
 
 
-def test_another_issuers_tokens_by_reference_have_any_form_and_a_jwt_is_never_sent() -> None:
+def test_opaque_tokens_of_another_issuer_are_introspected_but_jwts_never() -> None:
     async def story() -> None:
         async with Issuer(Clock()).running() as issuer:
             trusted = replace(Trusted.valetkey(issuer.url), checksummed=False)
@@ -286,7 +286,7 @@ def test_importing_the_sdk_loads_nothing_of_the_servers() -> None:
     assert done.stdout.split() == ["kernel", "sdk"]
 
 
-def test_a_token_is_recalled_for_as_long_as_it_is_good() -> None:
+def test_verified_token_is_recalled_until_it_expires_or_is_revoked() -> None:
     async def story() -> None:
         async with _protected() as (guard, issuer):
             now = issuer.clock.now()

@@ -30,7 +30,7 @@ def test_minted_token_has_the_requested_user_client_and_scope() -> None:
     assert _admit(mint, mint.reference("read", user="7"), "read").user == "7"
 
 
-def test_a_token_is_refused_for_every_reason_there_is() -> None:
+def test_token_is_refused_for_each_possible_reason() -> None:
     mint = Mint(API)
     ended = mint.reference()
     mint.end(ended)
@@ -49,7 +49,7 @@ def test_a_token_is_refused_for_every_reason_there_is() -> None:
         _admit(mint, mint.token("notes:write"), "notes:read")
 
 
-def test_a_gate_trusts_a_mint_only_inside_the_block() -> None:
+def test_gate_trusts_a_mint_only_inside_the_with_block() -> None:
     gate = Gate("https://as.example", audience=API)
     real = gate.changes
     with trusted(gate) as mint:

@@ -142,7 +142,7 @@ def page(browser: Browser) -> Generator[Page]:
     context.close()
 
 
-def test_ada_lets_an_app_read_her_notes(servers: Servers, app: NotesPrinter, page: Page) -> None:
+def test_user_lets_an_app_read_notes(servers: Servers, app: NotesPrinter, page: Page) -> None:
     page.goto(app.url)
     page.get_by_role("link", name="Connect my notes").click()
 
@@ -195,7 +195,7 @@ def test_denied_consent_is_access_denied(servers: Servers, app: NotesPrinter, pa
     assert app.told["iss"] == servers.auth_url
 
 
-def test_ada_needs_no_mouse(servers: Servers, app: NotesPrinter, browser: Browser) -> None:
+def test_pages_work_by_keyboard_only(servers: Servers, app: NotesPrinter, browser: Browser) -> None:
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
     try:

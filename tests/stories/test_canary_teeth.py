@@ -45,14 +45,14 @@ def canaries() -> Canaries:
 
 
 @pytest.mark.parametrize("spell", _SPELLINGS)
-def test_a_secret_is_found_however_it_is_spelt(
+def test_planted_secret_is_found_in_every_encoding(
     canaries: Canaries, spell: Callable[[str], str]
 ) -> None:
     written = f'{{"received":"{spell(_SECRET)}"}}'.encode()
     assert canaries.in_places({"a log": written, "another": b"nothing"}) == {"a log": {"secret"}}
 
 
-def test_of_a_token_what_is_public_does_not_count(canaries: Canaries) -> None:
+def test_header_of_a_jwt_does_not_count_as_a_secret(canaries: Canaries) -> None:
     header, claims, signature = _JWT.split(".")
     assert canaries.in_bytes(header.encode()) == set()
     for piece in (claims, signature, _JWT):

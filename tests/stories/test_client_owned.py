@@ -134,7 +134,7 @@ def test_users_cannot_grant_scopes_of_client_objects(servers: Servers) -> None:
     assert more["error"] == "invalid_scope"
 
 
-def test_an_app_alone_reaches_nothing_of_a_person(servers: Servers) -> None:
+def test_client_token_has_no_access_to_objects_of_users(servers: Servers) -> None:
     token = _asked(servers, "every", scope="stock:read stock:write")["access_token"]
     for path in ("books", "notes", "account", "authorizations"):
         assert _call(servers, "GET", path, token).status_code == 403

@@ -15,7 +15,7 @@ from valetkey.testing.server import Servers
 _CALLBACK = "http://127.0.0.1:9999/cb"
 
 
-def test_people_allow_an_object_by_its_sentence(tmp_path: Path) -> None:
+def test_consent_page_shows_sentences_of_a_declared_object(tmp_path: Path) -> None:
     write_objects(tmp_path, books_py=BOOK)
     settings = replace(Settings(), resource=ResourceSettings(objects="objects"))
     with Servers(tmp_path, settings=settings) as servers:

@@ -30,7 +30,7 @@ def servers(database_url: str, tmp_path: Path) -> Generator[Servers]:
         yield running
 
 
-def test_of_many_with_one_tag_one_wins(servers: Servers) -> None:
+def test_one_of_many_updates_with_the_same_etag_succeeds(servers: Servers) -> None:
     form = {"grant_type": "password", "username": "ada", "password": _PASSWORD}
     answer = requests.post(
         f"{servers.auth_url}/oauth/token", form, auth=("own", _SECRET), timeout=60

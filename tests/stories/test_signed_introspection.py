@@ -18,7 +18,7 @@ from valetkey.testing.server import Servers
 _SECRET = "a secret that is long enough for a client"
 
 
-def test_a_token_by_reference_is_judged_by_a_signed_answer(tmp_path: Path) -> None:
+def test_reference_token_is_validated_by_signed_introspection(tmp_path: Path) -> None:
     with Servers(tmp_path, with_resource=False) as servers:
         robot = ClientMetadata(
             "Robot", grant_types=("client_credentials",), access_token_format="reference"

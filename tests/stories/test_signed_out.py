@@ -128,7 +128,7 @@ def shows(context: BrowserContext, app: RelyingParty) -> str:
     return tab.inner_text("body")
 
 
-def test_in_a_browser_every_app_is_signed_out_of(
+def test_front_and_back_channel_logout_sign_out_of_every_app(
     database_url: str, tmp_path: Path, apps: ExitStack, browser: Browser
 ) -> None:
     front, back = (apps.enter_context(an_app(name)) for name in ("front", "back"))
@@ -181,7 +181,7 @@ def test_logout_notifies_all_apps_in_parallel_before_the_redirect(
         assert len({str(app.heard[0]["sid"]) for app in four}) == 1
 
 
-def test_an_app_that_was_down_hears_it_when_it_is_up_again(
+def test_logout_token_is_sent_again_after_an_app_was_down(
     database_url: str, tmp_path: Path, apps: ExitStack
 ) -> None:
     up, down = (apps.enter_context(an_app(name)) for name in ("up", "down"))
@@ -207,7 +207,7 @@ def test_an_app_that_was_down_hears_it_when_it_is_up_again(
 
 
 @pytest.mark.parametrize("because", ["password", "disabled", "another person"])
-def test_however_a_session_ends_the_apps_hear_it(
+def test_every_way_to_end_a_session_sends_a_logout_token(
     database_url: str, tmp_path: Path, apps: ExitStack, because: str
 ) -> None:
     app = apps.enter_context(an_app("app"))
@@ -237,7 +237,7 @@ def test_however_a_session_ends_the_apps_hear_it(
         assert len(app.heard) == 1
 
 
-def test_each_app_hears_once_from_64_who_press_at_once(
+def test_each_app_receives_one_logout_token_for_64_concurrent_sign_outs(
     database_url: str, tmp_path: Path, apps: ExitStack
 ) -> None:
     two = [apps.enter_context(an_app(name)) for name in ("one", "two")]
@@ -271,7 +271,7 @@ def test_each_app_hears_once_from_64_who_press_at_once(
 
 
 @pytest.mark.parametrize("when", ["it waits", "it is on its way"])
-def test_a_power_cut_between_the_end_and_the_word_of_it_loses_no_word(
+def test_logout_token_is_sent_after_a_crash_between_sign_out_and_delivery(
     database_url: str, tmp_path: Path, apps: ExitStack, when: str
 ) -> None:
     app = apps.enter_context(an_app("app"))

@@ -9,7 +9,7 @@ from valetkey.web.client_address import Proxies, network_of
 PROXIES = Proxies((ip_network("10.0.0.0/8"), ip_network("127.0.0.1/32"), ip_network("fd00::/8")))
 
 
-def test_without_proxies_the_connection_is_believed() -> None:
+def test_forwarded_address_is_ignored_without_trusted_proxies() -> None:
     assert Proxies().client("198.51.100.1", "203.0.113.9") == "198.51.100.1"
 
 
@@ -78,5 +78,5 @@ def test_only_proxies_are_trusted() -> None:
         ("garbage", ""),
     ],
 )
-def test_a_neighbourhood_is_what_one_customer_holds(address: str, block: str) -> None:
+def test_network_of_an_address_is_its_24_or_56_prefix(address: str, block: str) -> None:
     assert network_of(address) == block

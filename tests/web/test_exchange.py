@@ -53,7 +53,7 @@ def test_a_cookie_is_found_among_others() -> None:
         pytest.param(["a=1" + ";x" * 100], id="too many"),
     ],
 )
-def test_a_doubtful_cookie_is_none(fields: list[str]) -> None:
+def test_ambiguous_or_invalid_cookie_is_ignored(fields: list[str]) -> None:
     assert with_cookies(*fields).cookie("a") is None
 
 
@@ -61,7 +61,7 @@ def test_a_hundred_cookies_are_read() -> None:
     assert with_cookies("a=1" + ";x" * 99).cookie("a") == "1"
 
 
-def test_a_request_does_not_show_what_it_carries() -> None:
+def test_repr_of_a_request_contains_no_values() -> None:
     headers = Headers([(b"authorization", b"canary")])
     request = Request("POST", "/token", "canary", "canary", headers, b"canary")
     assert repr(request) == "Request(POST /token)"
@@ -78,7 +78,7 @@ def test_a_page_is_not_stored_and_has_its_own_policy() -> None:
     assert headers["set-cookie"] == "a=b"
 
 
-def test_a_redirect_is_followed_with_get() -> None:
+def test_redirect_has_status_303() -> None:
     response = redirect("https://app.example/cb?code=1")
     assert response.status == 303
     assert ("location", "https://app.example/cb?code=1") in response.headers

@@ -72,7 +72,7 @@ def test_a_semicolon_is_data_and_the_first_equals_sign_divides() -> None:
         pytest.param(b"%=1", id="broken name"),
     ],
 )
-def test_odd_encodings_are_refused(body: bytes) -> None:
+def test_malformed_encodings_are_refused(body: bytes) -> None:
     refused(body)
 
 
@@ -103,12 +103,12 @@ def test_an_opaque_field_may_hold_controls_but_not_broken_text() -> None:
     refused(b"username=%0a", opaque=("password",))
 
 
-def test_a_hundred_fields_are_enough() -> None:
+def test_hundred_fields_are_accepted_and_one_more_is_refused() -> None:
     assert len(read_form("&".join(f"a{n}=1" for n in range(100)).encode())) == 100
     refused("&".join(f"a{n}=1" for n in range(101)).encode())
 
 
-def test_sixty_four_kibibytes_are_enough() -> None:
+def test_sixty_four_kibibytes_are_accepted_and_one_byte_more_is_refused() -> None:
     assert len(read_form(b"a=" + b"x" * 65_534).get("a") or "") == 65_534
     refused(b"a=" + b"x" * 65_535)
 

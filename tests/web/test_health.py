@@ -76,7 +76,7 @@ def test_started_is_answered_while_the_database_is_away() -> None:
     assert started == json_response({"status": "started"})
 
 
-def test_a_fault_of_the_program_is_no_mere_failure() -> None:
+def test_unexpected_exception_of_a_check_is_raised() -> None:
     async def faulty(now: Instant) -> None:
         raise KeyError
 

@@ -13,7 +13,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.body import read_json
 
 
-def test_a_body_gives_its_value() -> None:
+def test_json_body_is_decoded() -> None:
     body = '{"title": "ü", "n": [1, -2.5, true, null], "o": {}}'.encode()
     assert read_json(body) == {"title": "ü", "n": [1, -2.5, True, None], "o": {}}
 
@@ -50,7 +50,7 @@ def test_a_body_gives_its_value() -> None:
         pytest.param(b" " * 1_048_577, id="too large"),
     ],
 )
-def test_odd_bodies_are_refused(body: bytes) -> None:
+def test_malformed_json_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(Refused) as caught:
         read_json(body)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
@@ -70,7 +70,7 @@ def test_unusual_but_valid_json_is_read(body: bytes, value: object) -> None:
     assert read_json(body) == value
 
 
-def test_thirty_two_levels_are_enough() -> None:
+def test_thirty_two_nested_levels_are_accepted() -> None:
     assert read_json(b"[" * 32 + b"]" * 32) == json.loads("[" * 32 + "]" * 32)
     many = b"[" + b",".join([b"[[]]"] * 1_000) + b"]"
     assert len(json.loads(many)) == 1_000
@@ -87,7 +87,7 @@ def test_thirty_two_levels_are_enough() -> None:
     ],
     ids=["brackets", "escaped quotes", "backslashes", "strings"],
 )
-def test_no_body_is_slow_to_judge(body: bytes) -> None:
+def test_every_body_is_judged_within_a_second(body: bytes) -> None:
     # What earlier tests left would be looked through again and again.
     gc.freeze()
     try:

@@ -110,7 +110,7 @@ def test_address_in_use_is_an_operator_error() -> None:
             listen(later)
 
 
-def test_tls_is_spoken_and_seen(pair: tuple[Path, Path]) -> None:
+def test_tls_connection_is_served_and_recognized_as_secure(pair: tuple[Path, Path]) -> None:
     app = small_app(hsts=True)
     with RunningServer(app, limits=PATIENT, tls_certificate=pair[0], tls_key=pair[1]) as server:
         assert server.url.startswith("https://127.0.0.1:")
@@ -120,7 +120,7 @@ def test_tls_is_spoken_and_seen(pair: tuple[Path, Path]) -> None:
     assert b"\r\nstrict-transport-security: " in heard
 
 
-def test_tls_of_our_time_is_spoken(pair: tuple[Path, Path]) -> None:
+def test_tls_1_2_and_1_3_are_accepted(pair: tuple[Path, Path]) -> None:
     with RunningServer(small_app(), tls_certificate=pair[0], tls_key=pair[1]) as server:
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             context = client_context(pair)
@@ -273,7 +273,7 @@ def test_an_idle_connection_does_not_keep_a_server_from_stopping() -> None:
         assert connection.recv(65_536) == b""
 
 
-def test_nothing_is_answered_after_the_end() -> None:
+def test_stopped_server_refuses_connections() -> None:
     with RunningServer(small_app()) as server:
         assert statuses(exchange_bytes(server.port, GET_LAST)) == [200]
     with pytest.raises(ConnectionRefusedError):
@@ -391,7 +391,7 @@ def heard_over(plain: socket.socket, context: ssl.SSLContext | None) -> bytes:
         return read_all(client)
 
 
-def test_background_work_lives_and_ends_with_the_app_and_survives_its_failures(
+def test_background_work_is_restarted_after_failures_and_ends_with_the_app(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("valetkey.web.offload._RESTART", 0.0)
@@ -445,7 +445,7 @@ async def live(app: RoutedApp, is_over: Callable[[], bool]) -> None:
     assert message_types == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def test_other_protocols_are_not_spoken() -> None:
+def test_asgi_scopes_other_than_http_are_refused() -> None:
     async def nothing(*_: object) -> Message:
         return {}
 

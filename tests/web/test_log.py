@@ -64,7 +64,7 @@ def test_events_below_the_level_are_not_logged(level: str, events: list[str]) ->
     assert [line["event"] for line in lines(stream)] == events
 
 
-def test_text_is_for_people() -> None:
+def test_text_format_writes_event_and_fields() -> None:
     stream = told_at("info", "text")
     log.info("key.rotated", kid="k1")
     assert "key.rotated" in stream.getvalue()
@@ -153,7 +153,7 @@ def test_access_log_is_written_without_an_explicit_flush(monkeypatch: pytest.Mon
     assert len(lines(stream)) == 1
 
 
-def test_a_flood_is_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_the_limit_are_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_PENDING", 2)
     stream = told_at("info")
     access = log.AccessLog()
@@ -230,7 +230,7 @@ def test_ecs_names_are_those_of_the_schema() -> None:
     assert "a secret" not in stream.getvalue()
 
 
-def test_log_that_cannot_be_written_ends_nothing() -> None:
+def test_log_that_cannot_be_written_raises_no_error() -> None:
     full = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - closing it fails as well
     log.set_up("info", "json", full)
     log.error("worker.restarting", server="resource")

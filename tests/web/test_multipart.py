@@ -44,7 +44,7 @@ def test_fields_and_files_are_read_as_a_browser_sends_them() -> None:
     assert read_multipart(quoted, body).get("csrf") == "token"
 
 
-def test_no_chosen_file_is_none() -> None:
+def test_file_field_without_a_file_is_none() -> None:
     assert read_multipart(KIND, upload(part("file", b"", ""))).file("file") is None
     assert read_multipart(KIND, upload()).file("file") is None
 
@@ -70,14 +70,14 @@ def test_no_chosen_file_is_none() -> None:
         (upload(*(part(f"x{'y' * n}", b"") for n in range(21))), "upload.too_many"),
     ],
 )
-def test_any_other_structure_is_refused(body: bytes, check: str) -> None:
+def test_malformed_multipart_body_is_refused(body: bytes, check: str) -> None:
     assert refused(body) == check
 
 
 @pytest.mark.parametrize(
     "kind", [None, "", "multipart/form-data", "multipart/form-data; boundary=", "text/plain"]
 )
-def test_another_type_is_refused(kind: str | None) -> None:
+def test_content_type_other_than_multipart_is_refused(kind: str | None) -> None:
     assert refused(upload(part("csrf", b"token")), kind) == "upload.type"
 
 

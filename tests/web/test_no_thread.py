@@ -68,7 +68,7 @@ def test_refused_thread_is_an_expected_failure(
     asyncio.run(main())
 
 
-def test_work_is_left_to_the_threads_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_runs_on_existing_threads_if_none_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     free = threading.Event()
 

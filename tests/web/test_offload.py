@@ -23,7 +23,7 @@ def test_failed_work_raises_for_its_caller() -> None:
         asyncio.run(offload.run(divmod, 1, 0))
 
 
-def test_a_full_queue_is_busy_at_once_and_free_again_later() -> None:
+def test_full_queue_refuses_work_until_a_place_is_free() -> None:
     door = threading.Event()
 
     async def main() -> None:

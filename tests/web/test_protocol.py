@@ -170,7 +170,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("request_", ODD.values(), ids=ODD)
-def test_an_odd_request_is_refused(port: int, request_: bytes) -> None:
+def test_malformed_request_is_refused(port: int, request_: bytes) -> None:
     heard = exchange_bytes(port, request_)
     assert statuses(heard) == [400]
     head, _, body = heard.partition(b"\r\n\r\n")
@@ -239,7 +239,7 @@ def test_a_pipeline_of_bodies_keeps_them_apart(port: int) -> None:
     assert re.findall(rb'"body":"(\d+)"', heard) == [b"%02d" % n for n in range(40)]
 
 
-def test_a_pipeline_is_answered_up_to_what_cannot_be_read(port: int) -> None:
+def test_pipeline_is_answered_up_to_the_first_malformed_request(port: int) -> None:
     heard = exchange_bytes(port, GET * 3 + b"NONSENSE\r\n\r\n" + GET * 3)
     assert statuses(heard) == [200, 200, 200, 400]
 
@@ -248,12 +248,12 @@ def test_a_pipeline_that_begins_with_nonsense_is_not_answered(port: int) -> None
     assert statuses(exchange_bytes(port, b"NONSENSE\r\n\r\n" + GET * 99)) == [400]
 
 
-def test_a_body_that_cannot_be_read_does_not_hurt_the_request_before(port: int) -> None:
+def test_malformed_body_does_not_affect_the_request_before(port: int) -> None:
     bad = b"POST /echo HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n"
     assert statuses(exchange_bytes(port, GET + bad)) == [200, 400]
 
 
-def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
+def test_disconnected_clients_do_not_affect_the_server() -> None:
     arrival, left, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def slow(request: Request) -> Response:
@@ -279,7 +279,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
         assert statuses(exchange_bytes(running.port, GET_LAST)) == [404]
 
 
-def test_an_application_that_fails_altogether_is_answered_for() -> None:
+def test_unexpected_exception_of_the_application_is_answered_with_500() -> None:
     class Broken(RoutedApp):
         async def answer(self, incoming: IncomingRequest) -> None:
             raise RuntimeError("canary")
@@ -299,7 +299,7 @@ def test_request_after_connection_close_is_not_answered(port: int) -> None:
     assert statuses(exchange_bytes(port, GET_LAST + GET)) == [200]
 
 
-def test_a_smuggled_request_is_a_body(port: int) -> None:
+def test_body_that_contains_a_request_is_not_executed(port: int) -> None:
     inner = b"GET /large HTTP/1.1\r\n" + HEAD + b"\r\n"
     request = seen(exchange_bytes(port, post(inner, b"Content-Length: %d" % len(inner))))
     assert request["body"] == inner.decode()
@@ -337,7 +337,7 @@ def test_a_slow_client_is_cut_off(sent: bytes, expected: list[int]) -> None:
     ],
     ids=["header", "body", "line ends"],
 )
-def test_a_client_that_drips_gains_no_time(sent: bytes, limit: float) -> None:
+def test_trickled_bytes_do_not_extend_the_deadline(sent: bytes, limit: float) -> None:
     drop = b"\r\n" if sent == b"\r\n" else b"x"
     with connected(small_app()) as connection:
         connection.say(sent)
@@ -361,12 +361,12 @@ def test_client_that_does_not_read_is_cut_off_after_one_answer(count: int) -> No
         assert len(connection.heard) < 21_000_000
 
 
-def test_a_client_that_reads_gets_everything(port: int) -> None:
+def test_client_that_reads_receives_a_large_response_whole(port: int) -> None:
     heard = exchange_bytes(port, b"GET /large HTTP/1.1\r\n" + LAST + b"\r\n")
     assert len(heard.partition(b"\r\n\r\n")[2]) == 20_000_000
 
 
-def test_slow_clients_do_not_hurt_the_others(port: int) -> None:
+def test_slow_clients_do_not_affect_other_clients(port: int) -> None:
     with ExitStack() as stack:
         for _ in range(100):
             slow = stack.enter_context(connect(port))

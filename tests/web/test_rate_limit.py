@@ -14,7 +14,7 @@ def test_bucket_grants_its_capacity_and_then_returns_the_wait() -> None:
     assert buckets.take("b", NOW) == 0
 
 
-def test_a_token_comes_back_after_its_share_of_the_time() -> None:
+def test_tokens_are_refilled_evenly() -> None:
     buckets = Buckets(3, 60)
     for _ in range(3):
         buckets.take("a", NOW)
@@ -24,7 +24,7 @@ def test_a_token_comes_back_after_its_share_of_the_time() -> None:
     assert [buckets.take("a", Instant(NOW + 500)) for _ in range(4)] == [0, 0, 0, 20]
 
 
-def test_looking_takes_nothing() -> None:
+def test_peek_takes_no_token() -> None:
     buckets = Buckets(1, 10)
     assert [buckets.peek("a", NOW), buckets.peek("a", NOW), buckets.take("a", NOW)] == [0, 0, 0]
     assert buckets.peek("a", NOW) == 10

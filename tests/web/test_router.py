@@ -103,7 +103,7 @@ def test_other_method_gets_405_with_the_allowed_methods(method: str) -> None:
     assert answer.headers["allow"] == "POST"
 
 
-def test_all_methods_are_named() -> None:
+def test_allow_header_lists_all_methods() -> None:
     assert ask(APP, "PUT", "/v2/notes/1").headers["allow"] == "DELETE, GET, HEAD"
 
 
@@ -175,7 +175,7 @@ def test_a_form_is_known_by_its_type(type_: str) -> None:
         "",
     ],
 )
-def test_another_type_is_no_form(type_: str) -> None:
+def test_other_content_type_is_refused_for_a_form(type_: str) -> None:
     answer = ask(APP, "POST", "/form", b"a=1", [("content-type", type_)])
     assert (answer.status, error(answer.body)) == (400, "invalid_request")
 
@@ -194,7 +194,7 @@ def test_json_needs_its_type() -> None:
 
 
 @pytest.mark.parametrize("path", ["/form", "/json", "/none", "/echo"])
-def test_compression_is_not_unpacked(path: str) -> None:
+def test_compressed_body_is_refused(path: str) -> None:
     answer = ask(APP, "POST", path, b"x", [FORM, ("content-encoding", "gzip")])
     assert answer.status == 415
     types = FORM if path == "/form" else JSON
@@ -241,7 +241,7 @@ def test_a_body_of_unknown_length_is_stopped_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "+5", "0x10", "²", "1e3", "", "9" * 10_000])
-def test_an_odd_length_is_refused(length: str) -> None:
+def test_invalid_content_length_is_refused(length: str) -> None:
     answer = ask(APP, "POST", "/echo", headers=[("content-length", length)])
     assert answer.status in {400, 413}
 
@@ -317,7 +317,7 @@ def test_plain_http_behind_a_proxy_is_refused_without_a_redirect() -> None:
     assert "location" not in answer.headers
 
 
-def test_a_promised_proxy_makes_everything_secure() -> None:
+def test_tls_proxy_setting_makes_every_request_secure() -> None:
     assert seen(small_app(tls_proxy=True), "GET", "/none")["secure"] is True
 
 
@@ -382,7 +382,7 @@ def test_unavailability_is_answered_503_with_retry_after() -> None:
     assert answer.headers["retry-after"] == "1"
 
 
-def test_a_refusal_that_fails_is_still_an_answer() -> None:
+def test_exception_in_a_refusal_handler_is_answered_with_500() -> None:
     def fail(request: Request, refusal: Refusal) -> Response:
         raise KeyError("canary")
 
@@ -409,12 +409,12 @@ def test_an_answer_without_content_has_no_length() -> None:
     assert "content-length" not in answer.headers
 
 
-def test_two_routes_of_one_path_are_an_operator_error() -> None:
+def test_two_routes_of_one_path_are_a_value_error() -> None:
     with pytest.raises(ValueError, match="same path"):
         small_app([*ROUTES, ROUTES[0]])
 
 
-def test_references_are_not_alike() -> None:
+def test_references_of_failures_differ() -> None:
     number = 0
 
     def dice(count: int) -> bytes:

@@ -37,7 +37,7 @@ def test_default_header_with_an_empty_value_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nset-cookie: b", "a\nb", "a\x00", "ü", "a\tb", "\u2028"])
-def test_no_value_can_begin_another_header(value: str) -> None:
+def test_header_value_with_line_break_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="location"):
         harden((("location", value),), hsts=False)
 
@@ -54,7 +54,7 @@ HEADERS: list[Pairs] = [
 
 @pytest.mark.parametrize("hsts", [False, True])
 @pytest.mark.parametrize("headers", HEADERS)
-def test_a_head_has_the_same_fields(headers: Pairs, hsts: bool) -> None:
+def test_response_head_has_the_fields_of_harden(headers: Pairs, hsts: bool) -> None:
     for _ in range(2):
         lines = head(200, headers, hsts=hsts).split(b"\r\n")
         assert lines[0] == b"HTTP/1.1 200 OK"
@@ -64,7 +64,7 @@ def test_a_head_has_the_same_fields(headers: Pairs, hsts: bool) -> None:
 
 @pytest.mark.parametrize("name", ["location", "content-type", "cache-control"])
 @pytest.mark.parametrize("value", ["a\r\nb: c", "\x00", "\u2028", "é"])
-def test_no_value_begins_a_line_of_a_head(name: str, value: str) -> None:
+def test_control_character_in_a_response_header_is_refused(name: str, value: str) -> None:
     with pytest.raises(ValueError, match="printable"):
         head(200, ((name, value),), hsts=False)
 

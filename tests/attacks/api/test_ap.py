@@ -114,7 +114,7 @@ def test_ap_03_token_without_a_required_claim_is_refused(
         "/v2/notes;a=b",
     ],
 )
-def test_ap_05_there_is_no_side_door(tmp_path: Path, target: str) -> None:
+def test_ap_05_alternative_paths_reveal_no_object(tmp_path: Path, target: str) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             await call("POST", "/v2/notes", {"title": "hidden-canary"})
@@ -127,7 +127,7 @@ def test_ap_05_there_is_no_side_door(tmp_path: Path, target: str) -> None:
     asyncio.run(attack())
 
 
-def test_ap_05_a_format_in_the_query_is_no_other_rule(tmp_path: Path) -> None:
+def test_ap_05_format_parameter_is_refused_and_requires_a_token(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", "/v2/notes?format=csv", token="")).status == 401
@@ -172,7 +172,7 @@ def test_ap_11_read_only_and_unknown_fields_are_refused(tmp_path: Path, field: s
     asyncio.run(attack())
 
 
-def test_ap_13_sixty_four_equal_posts_make_one_object(tmp_path: Path) -> None:
+def test_ap_13_64_posts_with_one_idempotency_key_create_one_object(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             answers = await asyncio.gather(
@@ -209,7 +209,7 @@ def test_ap_15_parallel_writes_with_one_etag_succeed_once(tmp_path: Path) -> Non
     asyncio.run(attack())
 
 
-def test_ap_15_a_weak_tag_or_none_is_no_way_around(tmp_path: Path) -> None:
+def test_ap_15_weak_etag_is_refused_and_changes_without_etag_are_merged(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "0"})
@@ -309,7 +309,7 @@ def test_ap_17_a_cursor_of_another_servers_key_is_refused(tmp_path: Path) -> Non
         "/v2/notes/%27%20OR%201=1--",
     ],
 )
-def test_ap_21_a_name_has_one_spelling(tmp_path: Path, target: str) -> None:
+def test_ap_21_alternative_spellings_of_a_path_are_refused(tmp_path: Path, target: str) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             for method in ("GET", "DELETE"):
@@ -333,7 +333,7 @@ def test_ap_21_root_without_trailing_slash_redirects_get_requests_only(
     asyncio.run(attack())
 
 
-def test_ap_23_other_formats_are_neither_sent_nor_taken(tmp_path: Path) -> None:
+def test_ap_23_other_media_types_and_encodings_are_refused(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", "/v2/notes", accept="application/xml")).status == 406
@@ -357,7 +357,7 @@ def test_ap_23_other_formats_are_neither_sent_nor_taken(tmp_path: Path) -> None:
     asyncio.run(attack())
 
 
-def test_ap_25_an_id_is_never_given_twice(tmp_path: Path) -> None:
+def test_ap_25_id_of_a_deleted_object_is_not_reused(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             seen: set[str] = set()

@@ -63,7 +63,7 @@ def test_ap_07_user_token_of_any_scope_is_refused_for_client_objects(tmp_path: P
     asyncio.run(attack())
 
 
-def test_ap_07_an_apps_own_token_opens_nothing_of_a_user(tmp_path: Path) -> None:
+def test_ap_07_apps_own_token_cannot_access_objects_of_a_user(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             ada = call.issuer.token("read write")
@@ -77,7 +77,7 @@ def test_ap_07_an_apps_own_token_opens_nothing_of_a_user(tmp_path: Path) -> None
     asyncio.run(attack())
 
 
-def test_ap_01_the_wide_words_are_not_for_what_belongs_to_apps(tmp_path: Path) -> None:
+def test_ap_01_read_and_write_scopes_do_not_cover_objects_of_apps(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             token = call.issuer.token("read write client:read", uid=None, client="shop")
@@ -88,7 +88,7 @@ def test_ap_01_the_wide_words_are_not_for_what_belongs_to_apps(tmp_path: Path) -
     asyncio.run(attack())
 
 
-def test_ap_11_an_object_is_not_given_to_another_app(tmp_path: Path) -> None:
+def test_ap_11_request_cannot_set_the_owner_of_an_object(tmp_path: Path) -> None:
     async def attack() -> None:
         async with _api(tmp_path) as call:
             for field in ("owner", "client_id", "uid", "owned_by", "id"):

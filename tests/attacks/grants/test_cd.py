@@ -32,7 +32,7 @@ def test_cd_01_a_code_is_exchanged_once(world: LiveServers) -> None:
     world.exchange(code).refused(400, "invalid_grant")
 
 
-def test_cd_02_a_replay_ends_what_the_code_gave(world: LiveServers) -> None:
+def test_cd_02_replayed_code_revokes_its_tokens(world: LiveServers) -> None:
     code = world.code("ref1")
     answer = world.exchange(code, "ref1")
     answer.ok()
@@ -44,7 +44,7 @@ def test_cd_02_a_replay_ends_what_the_code_gave(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("thief", ["web2", "spa1"])
-def test_cd_03_another_client_neither_uses_nor_burns_a_code(world: LiveServers, thief: str) -> None:
+def test_cd_03_other_client_is_refused_and_code_stays_valid(world: LiveServers, thief: str) -> None:
     code = world.code()
     with world.nothing_changes():
         world.exchange(code, thief).refused(400, "invalid_grant")
@@ -55,14 +55,14 @@ def test_cd_03_another_client_neither_uses_nor_burns_a_code(world: LiveServers, 
     "uri",
     ["", "https://app.example/other", f"{CALLBACK}/", f"{CALLBACK}?", CALLBACK.upper()],
 )
-def test_cd_05_a_wrong_redirect_uri_spoils_the_code(world: LiveServers, uri: str) -> None:
+def test_cd_05_wrong_redirect_uri_invalidates_the_code(world: LiveServers, uri: str) -> None:
     code = world.code()
     world.exchange(code, redirect_uri=uri).refused(400, "invalid_grant")
     world.exchange(code).refused(400, "invalid_grant")
 
 
 @pytest.mark.parametrize("change", _CHANGES)
-def test_cd_06_a_changed_code_is_unknown(world: LiveServers, change: Callable[[str], str]) -> None:
+def test_cd_06_altered_code_is_refused(world: LiveServers, change: Callable[[str], str]) -> None:
     code = world.code()
     with world.nothing_changes():
         world.exchange(change(code)).refused(400, "invalid_grant")
@@ -77,7 +77,7 @@ def test_cd_07_a_code_expires_after_a_minute(world: LiveServers) -> None:
     world.exchange(code).refused(400, "invalid_grant")
 
 
-def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: LiveServers) -> None:
+def test_cd_09_code_raced_by_two_clients_is_exchanged_once_by_its_owner(world: LiveServers) -> None:
     code = world.code()
     answers: dict[str, list[Answer]] = {"web1": [], "web2": []}
     start = threading.Barrier(16)
@@ -95,7 +95,7 @@ def test_cd_09_in_a_race_of_two_clients_only_the_right_one_can_win(world: LiveSe
     assert sorted(answer.status for answer in answers["web1"]) == [200] + [400] * 7
 
 
-def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: LiveServers) -> None:
+def test_cd_11_verifier_for_a_code_without_challenge_is_refused(world: LiveServers) -> None:
     code = world.code()
     world.exchange(code, code_verifier=VERIFIER).refused(400, "invalid_grant")
 
@@ -103,19 +103,19 @@ def test_cd_11_a_verifier_without_a_challenge_means_it_was_taken_away(world: Liv
 @pytest.mark.parametrize(
     "verifier", ["", "a" * 43, CHALLENGE, VERIFIER[:-1], VERIFIER + "\n", "a" * 129]
 )
-def test_cd_12_a_wrong_verifier_spoils_the_code(world: LiveServers, verifier: str) -> None:
+def test_cd_12_wrong_verifier_invalidates_the_code(world: LiveServers, verifier: str) -> None:
     code = world.code(code_challenge=CHALLENGE, code_challenge_method="S256")
     world.exchange(code, code_verifier=verifier).refused(400, "invalid_grant")
     world.exchange(code, code_verifier=VERIFIER).refused(400, "invalid_grant")
 
 
-def test_cd_13_a_public_client_without_challenge_is_sent_back(world: LiveServers) -> None:
+def test_cd_13_public_client_without_challenge_is_refused(world: LiveServers) -> None:
     page = world.ask(UserAgent(world.auth), "spa1")
     assert page.redirect_parameters["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize("method", ["S256%0a", "plain%0agarbage", "plain", "s256", "S512"])
-def test_cd_13_a_challenge_method_is_s256_or_nothing(world: LiveServers, method: str) -> None:
+def test_cd_13_challenge_method_other_than_s256_is_refused(world: LiveServers, method: str) -> None:
     page = world.ask(
         UserAgent(world.auth),
         "spa1",
@@ -148,7 +148,7 @@ def test_cd_17_scope_in_code_exchange_is_ignored_and_granted_scope_is_returned(
     assert answer.json["scope"] == "notes:read"
 
 
-def test_cd_19_an_injected_code_does_not_fit_the_victims_verifier(world: LiveServers) -> None:
+def test_cd_19_injected_code_is_refused_with_the_victims_verifier(world: LiveServers) -> None:
     attackers = world.code("spa1", user="mallory")
     victims = "a-verifier-of-the-victim-that-is-long-enough-0"
     world.exchange(attackers, "spa1", code_verifier=victims).refused(400, "invalid_grant")

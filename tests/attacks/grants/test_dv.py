@@ -169,7 +169,7 @@ def test_dv_allow_deny_and_polls_race_to_one_outcome(dv: LiveServers) -> None:
     assert outcomes.count("tokens") + (last == "tokens") == (1 if allowed else 0)
 
 
-def test_dv_a_device_that_polls_too_soon_waits_longer_each_time(dv: LiveServers) -> None:
+def test_dv_polling_too_soon_lengthens_the_interval_each_time(dv: LiveServers) -> None:
     begun = _begin(dv)
     _poll(dv, begun).refused(400, "authorization_pending")
     _poll(dv, begun).refused(400, "slow_down")
@@ -212,7 +212,7 @@ def test_dv_denied_and_expired_codes_are_refused(dv: LiveServers) -> None:
         ("nat1", {}, 400, "unauthorized_client"),
     ],
 )
-def test_dv_mixed_up_polls_change_nothing(
+def test_dv_invalid_polls_are_refused_and_change_nothing(
     dv: LiveServers, client_id: str, said: dict[str, str], status: int, code: str
 ) -> None:
     begun = _begin(dv)
@@ -281,7 +281,7 @@ def still(dv: LiveServers) -> Iterator[LiveServers]:
         yield dv
 
 
-def test_dv_01_guesses_are_limited_and_a_right_code_is_none(still: LiveServers) -> None:
+def test_dv_01_wrong_codes_are_limited_and_right_codes_do_not_count(still: LiveServers) -> None:
     begun, alice = _begin(still), UserAgent(still.auth)
     for typed in ("BCDF-GHJ", "BCDF-GHJA", "1234-5678", "ſſſſſſſſ", "\uff22" * 8, "", "../admin"):
         assert "invalid" in _enter(still, alice, typed).text
@@ -340,7 +340,7 @@ def test_dv_codes_are_limited_per_client(still: LiveServers) -> None:
     _begin(still, "tv2")
 
 
-def test_dv_03_a_form_counts_in_the_session_that_was_shown_it(dv: LiveServers) -> None:
+def test_dv_03_form_is_accepted_only_from_its_own_session_and_origin(dv: LiveServers) -> None:
     begun, alice, mallory = _begin(dv), UserAgent(dv.auth), UserAgent(dv.auth)
     page = _enter(dv, alice, begun["user_code"])
     _enter(dv, mallory, begun["user_code"], "mallory")

@@ -101,7 +101,7 @@ def test_gr_02_misspelt_response_type_is_not_implicit(
         assert "access_token" not in page.location
 
 
-def test_gr_03_implicit_answers_in_the_fragment_alone(world: LiveServers) -> None:
+def test_gr_03_implicit_response_is_in_the_fragment_only(world: LiveServers) -> None:
     page = _implicit(world)
     parts = urlsplit(page.location)
     assert page.location.startswith(f"{CALLBACK}#")
@@ -133,14 +133,14 @@ def test_gr_03_implicit_token_ends_at_its_expiry(fresh: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("mode", ["query", "form_post", "web_message", "fragment.jwt"])
-def test_gr_04_a_token_goes_nowhere_but_into_the_fragment(world: LiveServers, mode: str) -> None:
+def test_gr_04_implicit_with_other_response_modes_is_refused(world: LiveServers, mode: str) -> None:
     with world.nothing_changes():
         page = world.ask(UserAgent(world.auth), "old1", response_type="token", response_mode=mode)
         _refused_in_fragment(page, "invalid_request")
     assert _implicit(world, response_mode="fragment").redirect_parameters["access_token"]
 
 
-def test_gr_04_denied_and_wrong_requests_answer_in_the_fragment(world: LiveServers) -> None:
+def test_gr_04_implicit_errors_are_returned_in_the_fragment(world: LiveServers) -> None:
     person = UserAgent(world.auth)
     page = person.sign_in(
         world.ask(person, "old1", response_type="token", prompt="consent"), "alice", PASSWORD
@@ -261,7 +261,7 @@ def test_gr_06_password_grant_is_refused_with_a_second_factor_or_disabled(
     _password(fresh).refused(400, "invalid_grant")
 
 
-def test_gr_07_page_and_grant_share_one_counter(fresh: LiveServers) -> None:
+def test_gr_07_sign_in_page_and_password_grant_share_one_attempt_limit(fresh: LiveServers) -> None:
     with fresh.servers.clock.stopped():
         _guess_by_page_and_grant(fresh)
 
@@ -327,7 +327,7 @@ def _both(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v2/notes", "/v2/account", "/v2/authorizations"])
-def test_gr_09_a_client_s_token_opens_no_person_s_data(world: LiveServers, path: str) -> None:
+def test_gr_09_client_credentials_token_gets_no_user_data(world: LiveServers, path: str) -> None:
     for client_id in ("svc1", "both1"):
         token = world.token(client_id, grant_type="client_credentials").json["access_token"]
         with world.nothing_changes():
@@ -353,7 +353,7 @@ def test_gr_09_clients_without_client_credentials_are_refused(
 
 
 @pytest.mark.parametrize("name", ["authorization_code", "refresh_token", "password"])
-def test_gr_10_the_short_path_serves_client_credentials_alone(
+def test_gr_10_short_token_path_accepts_client_credentials_only(
     world: LiveServers, name: str
 ) -> None:
     code = world.code("old1")
@@ -366,7 +366,7 @@ def test_gr_10_the_short_path_serves_client_credentials_alone(
     world.exchange(code, "old1").ok()
 
 
-def test_gr_11_switched_off_means_refused_at_once_and_still_revocable(fresh: LiveServers) -> None:
+def test_gr_11_disabled_grant_is_refused_and_its_tokens_are_revocable(fresh: LiveServers) -> None:
     tokens = _password(fresh).json
     held = [tokens["access_token"], _implicit(fresh).redirect_parameters["access_token"]]
     assert fresh.refresh(tokens["refresh_token"], "old1").status == 200

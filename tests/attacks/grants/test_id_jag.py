@@ -45,7 +45,7 @@ def chain(
         yield servers
 
 
-def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
+def test_identity_assertion_of_one_server_gives_a_token_of_another(chain: Chain) -> None:
     first = chain.idp.tokens("agent", scope="openid notes:read offline_access")
     for token, kind in ((first["id_token"], "id_token"), (first["refresh_token"], "refresh_token")):
         answer = chain.ask(token, subject_token_type=f"{TYPES}{kind}", scope="notes:read")
@@ -83,7 +83,7 @@ def test_user_of_one_server_reaches_the_api_of_another(chain: Chain) -> None:
     assert metadata["identity_chaining_requested_token_types_supported"] == [ID_JAG]
 
 
-def test_assertion_counts_once_of_64(chain: Chain) -> None:
+def test_64_parallel_uses_of_one_assertion_give_one_token(chain: Chain) -> None:
     assertion = chain.jag()
     with ThreadPoolExecutor(64) as crowd:
         answers = list(crowd.map(chain.present, [assertion] * 64))
@@ -204,7 +204,7 @@ def test_assertion_of_another_client_is_refused(chain: Chain) -> None:
     chain.present(assertion).ok()
 
 
-def test_scope_is_never_wider_than_both(chain: Chain) -> None:
+def test_scope_is_limited_to_that_of_the_assertion_and_the_client(chain: Chain) -> None:
     both = chain.forge({"scope": "notes:read notes:write account:read"})
     answer = chain.present(both)
     assert answer.json["scope"] == "notes:read account:read"
@@ -294,7 +294,7 @@ def test_exchange_for_assertion_refuses_other_tokens(chain: Chain) -> None:
     chain.idp.token("agent", path="/oauth/revoke", token=plain["refresh_token"]).ok()
 
 
-def test_ended_users_clients_and_access_get_nothing(chain: Chain) -> None:
+def test_disabled_users_disabled_clients_and_ended_grants_get_no_token(chain: Chain) -> None:
     idp, api = chain.idp.servers.settings, chain.api.servers.settings
     tokens = chain.idp.tokens("agent", scope="openid notes:read")
     token, assertion = tokens["id_token"], chain.forge()
@@ -323,7 +323,7 @@ def test_ended_users_clients_and_access_get_nothing(chain: Chain) -> None:
     chain.ask(tokens["refresh_token"], **refresh).ok()
 
 
-def test_unlinked_account_gets_nothing(chain: Chain) -> None:
+def test_unlinked_account_gets_no_token(chain: Chain) -> None:
     assertion = chain.forge({"sub": "bob-there"})
     chain.present(assertion).refused(400, "invalid_grant")
     chain.link(chain.rogue.url, "bob-there")
@@ -333,7 +333,7 @@ def test_unlinked_account_gets_nothing(chain: Chain) -> None:
     chain.present(chain.forge({"sub": "bob-there"})).refused(400, "invalid_grant")
 
 
-def test_second_factor_is_not_passed_by(chain: Chain) -> None:
+def test_account_with_a_second_factor_gets_no_token(chain: Chain) -> None:
     uid = chain.alice(chain.api)
     insert = (
         "INSERT INTO credentials (id, uid, kind, data, created_at)"
@@ -350,7 +350,7 @@ def test_second_factor_is_not_passed_by(chain: Chain) -> None:
     chain.present(assertion).ok()
 
 
-def test_unknown_keys_do_not_flood_their_issuer(chain: Chain) -> None:
+def test_unknown_key_ids_cause_few_requests_to_their_issuer(chain: Chain) -> None:
     request_count = len(chain.rogue.asked)
     for number in range(20):
         header = {"alg": "ES256", "typ": TYP, "kid": f"key{number}"}

@@ -64,7 +64,7 @@ def _present(world: LiveServers, assertion: str, **parameters: str) -> Answer:
     )
 
 
-def test_jb_an_assertion_gives_a_token_once_in_64(jb: LiveServers) -> None:
+def test_jb_64_parallel_uses_of_one_assertion_give_one_token(jb: LiveServers) -> None:
     assertion = _assertion(jb)
     with ThreadPoolExecutor(64) as crowd:
         futures = [crowd.submit(_present, jb, assertion) for _ in range(64)]
@@ -118,12 +118,12 @@ def test_jb_assertion_is_accepted_from_its_own_client_only(jb: LiveServers) -> N
     _present(jb, other).refused(400, "unauthorized_client")
 
 
-def test_jb_a_scope_of_a_user_is_not_given(jb: LiveServers) -> None:
+def test_jb_user_scopes_are_refused(jb: LiveServers) -> None:
     for scope in ("notes:read", "client:read#", "#", "api_1#notes:read"):
         _present(jb, _assertion(jb), scope=scope).refused(400, "invalid_scope")
 
 
-def test_jb_disabled_account_gets_nothing(jb: LiveServers) -> None:
+def test_jb_disabled_account_gets_no_token(jb: LiveServers) -> None:
     run_operation(jb.servers.settings, DISABLE, client_id="robot")
     try:
         # Before and after the server's cache of clients has heard of it.
@@ -134,7 +134,7 @@ def test_jb_disabled_account_gets_nothing(jb: LiveServers) -> None:
     _present(jb, _assertion(jb)).ok()
 
 
-def test_jb_resource_is_one_of_an_api_that_admits_the_account(
+def test_jb_resource_must_be_an_api_that_admits_the_account(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("jb-apis")

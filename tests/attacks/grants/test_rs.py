@@ -74,7 +74,7 @@ def test_rs_02_reference_token_is_unknown_to_other_apis(apis: Apis) -> None:
         "mcp",
     ],
 )
-def test_rs_03_other_spellings_are_invalid_target(apis: Apis, resource: str) -> None:
+def test_rs_03_unknown_or_inexact_resource_is_an_invalid_target(apis: Apis, resource: str) -> None:
     assert apis.ask((resource,), "calendar:read") == "invalid_target"
     answer = apis.world.token("bot1", grant_type="client_credentials", resource=resource)
     _refused(answer, "invalid_target")
@@ -168,7 +168,7 @@ def test_rs_07_grant_for_one_api_gives_no_token_for_another(apis: Apis) -> None:
         assert apis.ask((CALENDAR.identifier,), name) == "invalid_scope"
 
 
-def test_rs_08_consent_to_a_shared_name_is_for_one_api(apis: Apis) -> None:
+def test_rs_08_consent_to_a_shared_scope_name_covers_one_api_only(apis: Apis) -> None:
     apis.tokens((CALENDAR.identifier,), "shared")
     query = f"client_id=web1&response_type=code&redirect_uri={CALLBACK}&scope=shared&prompt=none"
     person = UserAgent(apis.world.auth)
@@ -217,7 +217,7 @@ def test_rs_09_machine_scopes_are_not_for_users_of_a_device(apis: Apis) -> None:
     assert answer.json["scope"] == "notes:read"
 
 
-def test_rs_signature_of_the_apis_choice_is_read_and_revoked(apis: Apis) -> None:
+def test_rs_token_signed_with_the_apis_algorithm_is_read_and_revoked(apis: Apis) -> None:
     token = apis.tokens((SIGNS_RSA.identifier,), "rsa:read")
     assert _header(token["access_token"])["alg"] == SIGNS_RSA.signing_algorithm
     assert apis.inspect(token["access_token"], SIGNS_RSA.identifier)["scope"] == "rsa:read"
@@ -226,7 +226,7 @@ def test_rs_signature_of_the_apis_choice_is_read_and_revoked(apis: Apis) -> None
     assert apis.inspect(token["access_token"], SIGNS_RSA.identifier) == {"active": False}
 
 
-def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(apis: Apis) -> None:
+def test_rs_10_openid_scopes_are_granted_but_userinfo_refuses_the_api_token(apis: Apis) -> None:
     apis.world.client("oidc1", scopes=("openid", "profile", "notes:read"))
     code = apis.ask((CALENDAR.identifier,), "openid profile calendar:read", client_id="oidc1")
     answer = apis.world.exchange(code, "oidc1")
@@ -238,7 +238,7 @@ def test_rs_10_openid_scopes_come_along_but_userinfo_takes_the_default_api_only(
     assert userinfo.status == 401
 
 
-def test_rs_11_disabling_ends_everything_and_enabling_brings_nothing_back(apis: Apis) -> None:
+def test_rs_11_disabling_an_api_ends_its_tokens_and_enabling_restores_none(apis: Apis) -> None:
     both = (CALENDAR.identifier, FILES.identifier)
     alone = apis.tokens((CALENDAR.identifier,), "calendar:read")
     mixed = apis.tokens(both, "calendar:read files:read")

@@ -123,7 +123,7 @@ def test_api_without_scopes_gives_token_without_scope(apis: Apis) -> None:
     assert f"At Tool : {ASKS}" in person.open(f"{apis.world.auth}/account/apps").text
 
 
-def test_refresh_and_code_reach_only_apis_that_were_ticked(apis: Apis) -> None:
+def test_code_and_refresh_token_give_tokens_only_for_allowed_apis(apis: Apis) -> None:
     person = UserAgent(apis.world.auth)
     query = urlencode(
         [
@@ -168,7 +168,7 @@ def test_consent_to_a_scope_covers_its_api_until_the_api_is_refused(apis: Apis) 
         )
 
 
-def test_scope_declared_after_the_decision_takes_no_refused_scopes_place(apis: Apis) -> None:
+def test_scope_declared_after_consent_does_not_replace_a_refused_scope(apis: Apis) -> None:
     person = _client(apis, "shift1", "openid")
     apis.change(FILES.identifier, scopes={"files:read": "see your files"}, clients=None)
     query = urlencode(
@@ -300,7 +300,7 @@ def test_device_gets_tokens_for_the_apis_that_its_user_allowed(apis: Apis) -> No
     assert "code" in apis.world.ask(person, "dev1", **silent).redirect_parameters
 
 
-def test_device_of_an_api_that_ended_gets_nothing(apis: Apis) -> None:
+def test_device_gets_no_token_for_an_api_that_was_disabled(apis: Apis) -> None:
     grants = (DEVICE_CODE, "authorization_code")
     person = _client(apis, "dev3", "openid", grant_types=grants)
     assert _begin(apis, FILES, client_id="dev3")["error"] == "invalid_target"

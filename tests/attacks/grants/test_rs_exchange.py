@@ -111,7 +111,7 @@ def test_exchange_requires_permission_of_user_client_and_api(apis: Apis) -> None
             answer.refused(400, "invalid_scope")
 
 
-def test_exchange_there_and_back_is_not_wider(apis: Apis) -> None:
+def test_repeated_exchange_does_not_widen_the_scope(apis: Apis) -> None:
     scope = "openid email notes:read calendar:read shared"
     first = _tokens(apis, scope, CALENDAR, TOOL, apis.world.api)
     narrow = apis.world.refresh(
@@ -126,7 +126,7 @@ def test_exchange_there_and_back_is_not_wider(apis: Apis) -> None:
     assert default.json["scope"] == "notes:read"
 
 
-def test_app_does_not_switch_its_own_token(apis: Apis) -> None:
+def test_app_cannot_exchange_its_own_token_for_another_api(apis: Apis) -> None:
     grants = (*CODE_GRANT, EXCHANGE)
     both = (CALENDAR.identifier, TOOL.identifier)
     apis.world.client("self1", scopes=("openid",), grant_types=grants, exchanges_for=both)
@@ -136,7 +136,7 @@ def test_app_does_not_switch_its_own_token(apis: Apis) -> None:
     _exchange(apis, token, "self1").ok()
 
 
-def test_api_or_app_that_ended_ends_the_exchange(apis: Apis) -> None:
+def test_disabled_api_and_withdrawn_permission_end_the_exchange(apis: Apis) -> None:
     first = _tokens(apis, "openid calendar:read", CALENDAR, TOOL)["access_token"]
     switched = _exchange(apis, first, resource=TOOL.identifier).json["access_token"]
     for on in (False, True):

@@ -106,7 +106,7 @@ def test_users_see_uses_under_the_name_of_the_api(apis: Apis) -> None:
     assert set(exported_grant["last_used_at_apis"]) >= {CALENDAR.identifier, TOOL.identifier}
 
 
-def test_api_that_was_disabled_reports_nothing_of_before(apis: Apis) -> None:
+def test_uses_of_tokens_from_before_an_api_was_disabled_are_not_stored(apis: Apis) -> None:
     named = (CALENDAR.identifier, TOOL.identifier)
     tokens = apis.tokens(named, "calendar:read", resource=CALENDAR.identifier)
     grant, now = _grant(apis, tokens["access_token"]), apis.world.servers.clock.now()

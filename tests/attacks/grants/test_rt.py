@@ -71,7 +71,7 @@ def test_rt_03_parallel_refreshes_get_the_same_successor(world: LiveServers) -> 
     assert len({answer.json["refresh_token"] for answer in answers}) == 1
 
 
-def test_rt_04_a_repeat_after_the_window_is_theft(world: LiveServers) -> None:
+def test_rt_04_reuse_after_the_grace_period_ends_the_grant(world: LiveServers) -> None:
     token = world.tokens("spa1")["refresh_token"]
     answer = world.refresh(token, "spa1")
     world.servers.clock.forward(seconds(121))
@@ -81,7 +81,7 @@ def test_rt_04_a_repeat_after_the_window_is_theft(world: LiveServers) -> None:
     world.refresh(answer.json["refresh_token"], "spa1").refused(400, "invalid_grant")
 
 
-def test_rt_05_two_generations_back_is_theft_at_once(world: LiveServers) -> None:
+def test_rt_05_reuse_of_a_token_two_rotations_old_ends_the_grant(world: LiveServers) -> None:
     first = world.tokens("spa1")["refresh_token"]
     second = world.refresh(first, "spa1").json["refresh_token"]
     third = world.refresh(second, "spa1").json["refresh_token"]
@@ -141,7 +141,7 @@ def test_rt_06_a_repeat_with_another_scope_is_refused_and_ends_nothing(world: Li
     world.refresh(answer.json["refresh_token"], "spa1").ok()
 
 
-def test_rt_07_a_confidential_client_must_prove_itself(world: LiveServers) -> None:
+def test_rt_07_confidential_client_must_authenticate_to_refresh(world: LiveServers) -> None:
     token = world.tokens()["refresh_token"]
     with world.nothing_changes():
         world.refresh(token, client_secret="").refused(401, "invalid_client")
@@ -150,7 +150,7 @@ def test_rt_07_a_confidential_client_must_prove_itself(world: LiveServers) -> No
     world.refresh(token).ok()
 
 
-def test_rt_10_scope_only_narrows_and_the_token_keeps_its_own(world: LiveServers) -> None:
+def test_rt_10_refresh_may_narrow_the_scope_and_keeps_the_granted_one(world: LiveServers) -> None:
     token = world.tokens(scope="notes:read account:read")["refresh_token"]
     narrow = world.refresh(token, scope="notes:read")
     narrow.ok()
@@ -179,7 +179,7 @@ def _change_password(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("end", [_disable_and_enable, _change_password])
-def test_rt_11_nothing_outlives_its_account(
+def test_rt_11_tokens_end_when_the_user_is_disabled_or_the_password_changed(
     world: LiveServers, end: Callable[[LiveServers], None]
 ) -> None:
     tokens = world.tokens("ref1")
@@ -188,7 +188,7 @@ def test_rt_11_nothing_outlives_its_account(
     assert world.introspect(tokens["access_token"], "ref1") == {"active": False}
 
 
-def test_rt_11_nothing_outlives_its_session_where_it_is_bound_to_it(world: LiveServers) -> None:
+def test_rt_11_refresh_token_of_a_session_bound_client_ends_at_sign_out(world: LiveServers) -> None:
     world.client("bound1", name="Bound One", ends_with_session=True)
     person = UserAgent(world.auth)
     page = person.sign_in(world.ask(person, "bound1"), "alice", PASSWORD)
@@ -212,14 +212,14 @@ def test_rt_12_refresh_token_ends_after_idle_time_and_absolute_lifetime(world: L
     world.refresh(busy).refused(400, "invalid_grant")
 
 
-def test_rt_13_a_refresh_reaches_no_other_resource(world: LiveServers) -> None:
+def test_rt_13_refresh_for_another_resource_is_refused(world: LiveServers) -> None:
     token = world.tokens()["refresh_token"]
     world.refresh(token, resource="https://other.example").refused(400, "invalid_target")
     world.refresh(token, resource=world.api).ok()
 
 
 @pytest.mark.parametrize("change", _CHANGES)
-def test_rt_17_a_changed_token_is_unknown_and_ends_nothing(
+def test_rt_17_altered_token_is_refused_and_ends_nothing(
     world: LiveServers, change: Callable[[str], str]
 ) -> None:
     token = world.tokens()["refresh_token"]
@@ -228,7 +228,7 @@ def test_rt_17_a_changed_token_is_unknown_and_ends_nothing(
     world.refresh(token).ok()
 
 
-def test_rt_18_a_revoked_token_stays_dead(world: LiveServers) -> None:
+def test_rt_18_revoked_refresh_token_and_its_access_token_stay_invalid(world: LiveServers) -> None:
     tokens = world.tokens()
     answer = world.token(path="/oauth/revoke", token=tokens["refresh_token"])
     assert answer.status == 200

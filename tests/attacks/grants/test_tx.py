@@ -117,7 +117,7 @@ def test_tx_delegation_names_the_actors_up_to_five(world: LiveServers) -> None:
         ({"scope": "openid"}, "invalid_scope"),
     ],
 )
-def test_tx_03_bad_requests_change_nothing(
+def test_tx_03_invalid_exchange_requests_are_refused_and_change_nothing(
     world: LiveServers, said: dict[str, str], code: str
 ) -> None:
     token = world.tokens()["access_token"]
@@ -146,7 +146,7 @@ def test_tx_01_other_tokens_are_refused_as_subject(world: LiveServers) -> None:
         _exchange(world, token, client_secret="x").refused(401, "invalid_client")
 
 
-def test_tx_what_ends_the_subject_ends_what_came_of_it(world: LiveServers) -> None:
+def test_tx_revoked_subject_grant_ends_exchanged_tokens(world: LiveServers) -> None:
     for client_id in ("gate1", "gate2"):
         first = world.tokens()
         token = _exchange(world, first["access_token"], client_id).json["access_token"]
@@ -206,7 +206,7 @@ def test_tx_disabled_user_ends_subject_and_actor(world: LiveServers, client_id: 
     _exchange(world, first, client_id).refused(400, "invalid_request")
 
 
-def test_tx_loop_with_actors_ends_after_five_and_extends_nothing(world: LiveServers) -> None:
+def test_tx_actor_chain_is_limited_to_five_and_keeps_the_expiry(world: LiveServers) -> None:
     """gate4 exchanges what it was given again and again, as its own actor."""
     world.client(
         "gate4",

@@ -47,7 +47,7 @@ def _refused(it: Apps, client_id: str, assertion: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
 
 
-def test_ca_22_keys_at_an_address_are_read_once_and_exchanged_at_once(
+def test_ca_22_jwks_uri_is_fetched_once_and_again_for_an_unknown_key(
     it: Apps, there: Pages, name: str
 ) -> None:
     old, new = fresh_key(), fresh_key()
@@ -85,7 +85,7 @@ def _named(kid: str, claims: object, key: SigningKey) -> str:
     return f"{unsigned}.{to_base64url(key.sign(unsigned.encode()))}"
 
 
-def test_published_keys_that_share_a_kid_or_are_of_an_unknown_type_refuse_no_other(
+def test_keys_with_a_shared_kid_or_unknown_type_do_not_invalidate_others(
     it: Apps, there: Pages, name: str
 ) -> None:
     old, new, third = fresh_key(), fresh_key(), fresh_key()
@@ -102,7 +102,7 @@ def test_published_keys_that_share_a_kid_or_are_of_an_unknown_type_refuse_no_oth
     _refused(it, name, signed)
 
 
-def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
+def test_jw_23_withdrawn_key_is_refused_when_the_cached_keys_expire(
     it: Apps, there: Pages, name: str
 ) -> None:
     old = fresh_key()
@@ -128,7 +128,7 @@ def test_jw_23_a_withdrawn_key_ends_with_the_life_of_what_is_remembered(
     ],
     ids=["gone", "broken", "slow", "large", "odd", "html", "moved", "moved-for-good"],
 )
-def test_ca_23_keys_that_cannot_be_read_prove_nothing(
+def test_ca_23_assertion_is_refused_while_the_jwks_uri_is_unreadable(
     it: Apps, there: Pages, name: str, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.slow:
@@ -144,7 +144,7 @@ def test_ca_23_keys_that_cannot_be_read_prove_nothing(
     assert len(there.asked) == request_count == 1
 
 
-def test_ca_23_the_operator_can_read_why(it: Apps, there: Pages, name: str) -> None:
+def test_ca_23_cause_of_a_failed_key_fetch_is_recorded(it: Apps, there: Pages, name: str) -> None:
     it.app(name, jwks_uri=f"{there.url}/jwks")
     there.at["/jwks"] = Page(status=500)
     reference = it.prove(name, it.assertion(name, fresh_key())).json()["reference"]
@@ -162,7 +162,7 @@ def test_ca_23_valid_jwks_with_html_content_type_is_refused(
     _refused(it, name, it.assertion(name, key))
 
 
-def test_ca_23_known_keys_are_used_while_their_server_is_away(
+def test_ca_23_cached_keys_are_used_for_a_day_while_their_server_fails(
     it: Apps, there: Pages, name: str
 ) -> None:
     key = fresh_key()
@@ -191,7 +191,7 @@ def test_ca_23_slow_jwks_uri_is_fetched_once_for_concurrent_requests(
     assert there.connections == 1
 
 
-def test_ca_23_unknown_keys_do_not_make_us_ask_and_ask(it: Apps, there: Pages, name: str) -> None:
+def test_ca_23_unknown_keys_cause_no_repeated_fetches(it: Apps, there: Pages, name: str) -> None:
     key = fresh_key()
     there.at["/jwks"] = Page(jwks(key))
     it.app(name, jwks_uri=f"{there.url}/jwks")
@@ -206,7 +206,7 @@ def test_ca_23_unknown_keys_do_not_make_us_ask_and_ask(it: Apps, there: Pages, n
     assert it.prove(name, it.assertion(name, new)).status_code == 200
 
 
-def test_ca_24_a_shared_secret_signs(it: Apps, name: str) -> None:
+def test_ca_24_client_secret_jwt_requires_the_right_secret(it: Apps, name: str) -> None:
     it.app(name, SECRET, token_endpoint_auth_method="client_secret_jwt")
     for secret, status in ((SECRET, 200), (f"{SECRET}x", 401), ("x" * 40, 401)):
         assertion = sign_shared(it.claims(name), Secret(secret))
@@ -220,18 +220,18 @@ def test_ca_24_a_shared_secret_signs(it: Apps, name: str) -> None:
     assert it.post({"grant_type": "client_credentials"}, (name, SECRET)).status_code == 401
 
 
-def test_ca_24_a_public_key_is_no_shared_secret(it: Apps, name: str) -> None:
+def test_ca_24_public_key_is_not_accepted_as_a_shared_secret(it: Apps, name: str) -> None:
     it.app(name)
     for secret in (jwks(it.key).decode(), it.key.public.text()):
         _refused(it, name, sign_shared(it.claims(name), Secret(secret)))
 
 
-def test_ca_24_a_secret_that_is_not_for_signing_does_not_sign(it: Apps, name: str) -> None:
+def test_ca_24_signature_by_a_secret_registered_for_basic_is_refused(it: Apps, name: str) -> None:
     it.app(name, SECRET, token_endpoint_auth_method="client_secret_basic")
     _refused(it, name, sign_shared(it.claims(name), Secret(SECRET)))
 
 
-def test_ca_25_a_secret_comes_where_it_was_registered_to_come(it: Apps, name: str) -> None:
+def test_ca_25_secret_is_accepted_only_by_its_registered_method(it: Apps, name: str) -> None:
     grant = {"grant_type": "client_credentials"}
     for method, in_header, in_body in (
         ("client_secret_basic", 200, 401),
@@ -255,7 +255,7 @@ def test_jw_02_assertion_with_unregistered_algorithm_is_refused(it: Apps, name: 
 
 
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "", "HS256", "HS384", "HS512", "ES384"])
-def test_jw_01_unsigned_and_unknown_algorithms_prove_nothing(it: Apps, name: str, alg: str) -> None:
+def test_jw_01_unsigned_and_unknown_algorithms_are_refused(it: Apps, name: str, alg: str) -> None:
     it.app(name)
     it.app(f"{name}-shared", SECRET, token_endpoint_auth_method="client_secret_jwt")
     for client_id in (name, f"{name}-shared"):

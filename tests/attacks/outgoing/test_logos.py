@@ -147,7 +147,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(servers, images)
 
 
-def test_operators_app_shows_a_copy_and_before_sign_in_only_once_verified(world: World) -> None:
+def test_logo_copy_is_shown_at_consent_and_before_sign_in_only_if_verified(world: World) -> None:
     world.app("printer", f"{world.images.url}/red.png")
     name, _ = world.settled("printer")
     assert shown_images(world.sign_in_page("printer")) == []
@@ -189,7 +189,7 @@ def test_self_registered_logo_is_not_fetched_before_verify_or_adopt(world: World
     soon(lambda: shown_images(world.consent_page(client_id)) == [f"/logos/{name}"])
 
 
-def test_logo_of_an_address_that_changed_meanwhile_is_dropped(world: World) -> None:
+def test_logo_fetched_from_a_replaced_address_is_discarded(world: World) -> None:
     release = Event()
     world.images.at["/old.png"] = Page(png(RED), "image/png", release=release)
     world.app("mover", f"{world.images.url}/old.png")
@@ -252,7 +252,7 @@ def test_invalid_logo_is_not_shown_and_explained_in_the_portal(
 @pytest.mark.parametrize(
     "path", ["/logos/x", f"/logos/{'A' * 22}", "/logos/%00", "/logos/../errors/", "/logos/a%2Fb"]
 )
-def test_unknown_names_are_not_found(world: World, path: str) -> None:
+def test_unknown_logo_names_are_not_found(world: World, path: str) -> None:
     session = requests.Session()
     request = requests.Request("GET", world.servers.auth_url).prepare()
     request.url = world.servers.auth_url + path

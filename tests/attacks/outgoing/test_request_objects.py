@@ -91,7 +91,7 @@ def _broken(answer: dict[str, str], error: str = "invalid_request_object") -> No
     assert answer["at"] == CALLBACK
 
 
-def test_a_signed_object_is_the_request(it: Apps, name: str) -> None:
+def test_parameters_are_taken_from_the_signed_request_object(it: Apps, name: str) -> None:
     it.app(name)
     for typ in ("", "JWT", "oauth-authz-req+jwt", "application/oauth-authz-req+jwt"):
         _understood(it.ask(name, request=_signed(it, name, typ=typ)))
@@ -137,7 +137,7 @@ def test_object_by_value_without_exp_or_outside_its_times_is_refused(
     _broken(it.ask(name, request=unsigned, **_OUTSIDE))
 
 
-def test_response_mode_inside_a_refused_object_decides_how_the_error_travels(
+def test_error_of_a_refused_object_uses_the_response_mode_inside_it(
     it: Apps, there: Pages, name: str
 ) -> None:
     def ask(**extra: str) -> requests.Response:
@@ -200,7 +200,7 @@ def test_request_object_signed_by_authlib_is_accepted(it: Apps, name: str, algor
         _broken(it.ask(name, request=request, **_OUTSIDE))
 
 
-def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -> None:
+def test_request_object_signed_with_the_client_secret_is_accepted(it: Apps, name: str) -> None:
     it.app(name, SECRET, request_object_signing_alg="HS256")
     _understood(it.ask(name, request=sign_shared(_inside(it, name), Secret(SECRET))))
     key = OctKey.import_key(SECRET)
@@ -218,7 +218,7 @@ def test_a_shared_secret_signs_where_it_was_registered_to(it: Apps, name: str) -
         _broken(it.ask(other, request=sign_shared(_inside(it, other), Secret(secret)), **_OUTSIDE))
 
 
-def test_a_request_at_its_address_is_read_once(it: Apps, there: Pages, name: str) -> None:
+def test_request_uri_is_fetched_once_per_fragment(it: Apps, there: Pages, name: str) -> None:
     it.app(name, request_uris=(f"{there.url}/r",))
     there.at["/r"] = Page(_signed(it, name).encode() + b"\n", _TYPE)
     _understood(it.ask(name, request_uri=f"{there.url}/r"))
@@ -249,7 +249,7 @@ def test_request_uri_is_not_fetched_again_after_the_user_signs_in(
     assert there.asked == ["/r"]
 
 
-def test_an_object_may_come_in_a_form(it: Apps, name: str) -> None:
+def test_request_object_is_accepted_in_a_form_post(it: Apps, name: str) -> None:
     it.app(name)
     form = {"client_id": name, "response_type": "code", "request": _signed(it, name, prompt="none")}
     url = f"{it.auth}/oauth/authorize"
@@ -262,7 +262,7 @@ def test_an_object_may_come_in_a_form(it: Apps, name: str) -> None:
     assert "state=inside" in location
 
 
-def test_an_address_with_a_hash_may_be_registered_so(it: Apps, there: Pages, name: str) -> None:
+def test_fragment_of_a_registered_request_uri_is_ignored(it: Apps, there: Pages, name: str) -> None:
     it.app(name, request_uris=(f"{there.url}/r#abc",))
     there.at["/r"] = Page(_signed(it, name).encode(), _TYPE)
     _understood(it.ask(name, request_uri=f"{there.url}/r#def"))
@@ -346,7 +346,7 @@ def test_request_object_overrides_the_query_once_its_signature_is_valid(
     ],
     ids=json.dumps,
 )
-def test_jw_15_an_object_that_contradicts_itself_is_refused(
+def test_jw_15_request_object_with_a_wrong_claim_is_refused(
     it: Apps, name: str, said: dict[str, object]
 ) -> None:
     it.app(name)
@@ -388,7 +388,7 @@ def test_jw_11_jwt_of_another_type_is_no_request_object(it: Apps, name: str) -> 
     ],
     ids=lambda header: json.dumps(header)[:40],
 )
-def test_jw_09_headers_that_would_change_the_rules_are_refused(
+def test_jw_09_request_objects_with_unsafe_jose_headers_are_refused(
     it: Apps, name: str, header: dict[str, object]
 ) -> None:
     it.app(name)

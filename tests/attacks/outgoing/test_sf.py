@@ -69,7 +69,7 @@ def test_sf_01_internal_addresses_are_never_connected_to(address: str) -> None:
 @pytest.mark.parametrize(
     "field", ["jwks_uri", "request_uris", "backchannel_logout_uri", "sector_identifier_uri"]
 )
-def test_sf_01_an_address_inside_is_not_registered(closed: Apps, field: str, address: str) -> None:
+def test_sf_01_internal_address_is_not_registered(closed: Apps, field: str, address: str) -> None:
     literal = f"[{address}]" if ":" in address else address
     for uri in (f"https://{literal}/x", f"https://{literal}:8443/x", f"http://{literal}/x"):
         with pytest.raises(ValueError, match=field):
@@ -108,7 +108,7 @@ def test_sf_01_http_and_other_ports_are_for_listed_networks_only() -> None:
     _story(answer(), story)
 
 
-def test_sf_01_a_network_that_is_listed_opens_itself_alone() -> None:
+def test_sf_01_listed_network_allows_its_own_addresses_only() -> None:
     async def story(canary: Canary) -> None:
         fetch = OutboundHttp((ip_network("127.0.0.1/32"),), Clock())
         assert (await fetch.get(canary.url)).status == 200
@@ -178,7 +178,7 @@ def test_sf_07_host_with_any_internal_address_is_refused(addresses: Sequence[str
     _story(answer(), story)
 
 
-def test_sf_07_the_connection_goes_to_the_address_that_was_looked_at() -> None:
+def test_sf_07_connection_uses_the_resolved_address_that_was_checked() -> None:
     async def story(canary: Canary) -> None:
         # A second look would lead elsewhere: nobody takes it.
         fetch, resolver = door(["127.0.0.1"], ["10.0.0.1"])
@@ -208,7 +208,7 @@ def test_sf_09_redirects_are_not_followed(status: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["expired", "another name", "nobody's", "old"])
-def test_sf_13_tls_that_proves_nothing_is_refused(tmp_path: Path, wrong: str) -> None:
+def test_sf_13_invalid_certificate_and_old_tls_are_refused(tmp_path: Path, wrong: str) -> None:
     name = "other.example" if wrong == "another name" else "app.example"
     shown = certificate(tmp_path, name, expired=wrong == "expired")
     if wrong == "old":

@@ -32,7 +32,7 @@ async def _nothing_happened(it: Harness, grant: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "button", "said"), _FORMS)
-def test_lg_01_a_form_of_another_person_or_site_does_nothing(
+def test_lg_01_form_of_another_user_or_site_is_refused(
     tmp_path: Path, path: str, button: str, said: dict[str, str]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -78,7 +78,7 @@ def test_lg_03_only_a_form_encoded_post_request_changes_an_account(
     run(tmp_path, story)
 
 
-def test_ap_05_side_formats_obey_the_rule_of_the_page(tmp_path: Path) -> None:
+def test_ap_05_other_formats_of_account_pages_reveal_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("read"))
         browser, nobody = await signed_in(it), it.browser()
@@ -162,7 +162,7 @@ async def _end(browser: Browser) -> None:
     assert (await browser.submit(page, "end")).status == 303
 
 
-def test_ap_25_the_number_of_a_removed_account_is_never_given_again(
+def test_ap_25_uid_of_a_removed_account_is_never_reassigned(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -47,7 +47,7 @@ def test_ad_09_parallel_ends_of_an_api_token_succeed_once(
     _run(tmp_path, database_url, story)
 
 
-def test_ad_09_a_token_makes_none_that_is_wider_longer_or_in_another_name(tmp_path: Path) -> None:
+def test_ad_09_api_token_cannot_issue_a_broader_longer_or_foreign_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         bob = await person(it, "bob", Role.OWNER, 1002)
         narrow = await caller(it, Role.ADMINISTRATOR, ("read", "keys"), lifetime=days(1))
@@ -102,7 +102,7 @@ def test_an_account_has_at_most_100_live_invitations_and_all_end_with_its_role(
     _run(tmp_path, database_url, story)
 
 
-def test_ad_07_nothing_acts_in_the_name_of_a_person_or_shows_what_signs_in() -> None:
+def test_ad_07_api_has_no_impersonation_and_shows_no_passwords() -> None:
     for operation in OPERATIONS:
         words = f"{operation.id} {operation.path} {operation.summary}".lower()
         assert "impersonat" not in words
@@ -117,7 +117,7 @@ def test_ad_07_nothing_acts_in_the_name_of_a_person_or_shows_what_signs_in() -> 
     "claim",
     ["iss", "sub", "aud", "exp", "uid", "scope", "cnf", "act", "role", "password", "claims"],
 )
-def test_ad_11_a_record_takes_no_claim_that_tokens_are_made_of(tmp_path: Path, claim: str) -> None:
+def test_ad_11_reserved_claim_in_a_user_update_is_refused(tmp_path: Path, claim: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         match = {"if-match": "*"}
@@ -145,7 +145,7 @@ def test_ad_03_all_unknown_records_get_the_same_error(tmp_path: Path) -> None:
     _run(tmp_path, "", story)
 
 
-def test_ad_09_tokens_of_an_account_that_was_switched_off_do_not_come_back_with_it(
+def test_ad_09_api_tokens_ended_by_disabling_stay_ended_after_enabling(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -188,7 +188,7 @@ def test_end_of_a_role_ends_the_tokens_that_were_issued_in_it(
     _run(tmp_path, database_url, story)
 
 
-def test_a_higher_role_ends_nothing(tmp_path: Path) -> None:
+def test_promotion_to_a_higher_role_keeps_api_tokens(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         bob = await person(it, "bob", Role.ADMINISTRATOR, 1002)

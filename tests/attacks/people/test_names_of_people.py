@@ -106,7 +106,7 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_commands_name_the_candidates_of_an_ambiguous_word_and_whom_they_found(two: Path) -> None:
+def test_commands_list_the_candidates_of_an_ambiguous_user_identifier(two: Path) -> None:
     for command in (
         ("user", "role", "1002", "owner"),
         ("user", "disable", "1002", "--yes"),
@@ -133,7 +133,7 @@ def test_commands_name_the_candidates_of_an_ambiguous_word_and_whom_they_found(t
     assert valetkey("user", "show", "uid:5", "--json", here=two).json["username"] == "1002"
 
 
-def test_doctor_names_users_with_such_names_and_they_keep_them(two: Path) -> None:
+def test_doctor_reports_ambiguous_usernames_and_new_ones_are_refused(two: Path) -> None:
     ran = valetkey("doctor", here=two)
     assert "uid:5 name:1002" in ran.out + ran.err
     assert "valetkey user change uid:5 --username NAME" in " ".join((ran.out + ran.err).split())
@@ -145,7 +145,7 @@ def test_doctor_names_users_with_such_names_and_they_keep_them(two: Path) -> Non
     assert valetkey("apply", "users.toml", "--yes", here=two).code == 2
 
 
-def test_console_shows_whom_a_role_is_for_before_it_is_given(tmp_path: Path) -> None:
+def test_console_shows_the_user_before_a_role_is_given(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         old = User(Uid(5), "five", "five@example.com", None, "Five", ALICE.created_at, 1, None)  # type: ignore[arg-type]
         assert await it.store.write(lambda tx: tx.users.register(old))

@@ -17,7 +17,7 @@ _SAME_FOR_ALL = {"iss", "acr", "amr", "typ", "token_type", "scope", "expires_in"
 _OF_THE_HOUR = {"auth_time", "iat", "exp"}
 
 
-def test_az_what_two_pairwise_apps_hear_of_one_session_has_nothing_in_common(
+def test_az_two_pairwise_apps_receive_no_common_identifiers_of_one_session(
     world: LiveServers,
 ) -> None:
     person, heard = UserAgent(world.auth), dict[str, dict[str, object]]()

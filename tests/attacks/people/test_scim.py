@@ -91,7 +91,7 @@ BODIES: tuple[tuple[str, str, bytes, str | None], ...] = (
 )
 
 
-def test_a_directory_cannot_touch_a_user_with_a_role(tmp_path: Path, database_url: str) -> None:
+def test_scim_client_cannot_change_a_user_with_a_role(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
         group = await it.group("Everybody")
         for role in Role:
@@ -129,7 +129,7 @@ def test_a_directory_cannot_touch_a_user_with_a_role(tmp_path: Path, database_ur
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_a_role_given_meanwhile_protects_its_user(tmp_path: Path, database_url: str) -> None:
+def test_role_given_during_scim_requests_protects_user(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
         path = f"/Users/{ADA}"
         change = {"op": "replace", "path": "emails", "value": [{"value": "m@evil.example"}]}

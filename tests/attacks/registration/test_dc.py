@@ -101,7 +101,7 @@ def _used(anybody: Applicant, client_id: str) -> int:
     return int(row[0])
 
 
-def test_dc_07_a_token_is_for_its_own_client_alone_and_enables_nothing(anybody: Applicant) -> None:
+def test_dc_07_registration_token_manages_only_its_own_enabled_client(anybody: Applicant) -> None:
     mine, other = anybody.registered(), anybody.registered()
     off = anybody.registered(client_name="Off")
     asks = {**GOOD, "client_id": mine["client_id"]}

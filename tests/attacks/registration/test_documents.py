@@ -35,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Documents]:
         yield server
 
 
-def test_app_known_by_its_url_signs_in_and_is_revoked_like_any_other(world: Documents) -> None:
+def test_app_with_a_metadata_url_as_id_signs_in_and_can_be_disabled(world: Documents) -> None:
     url = world.put("/app")
     person, page = world.consent(url)
     assert f"comes from {world.host.url.removeprefix('https://')} and has not been" in page.text
@@ -102,7 +102,7 @@ def test_other_scheme_or_user_name_is_not_fetched(world: Documents, form: str) -
         {"padding": "x" * 40_000},
     ],
 )
-def test_document_that_breaks_a_rule_registers_nothing(
+def test_invalid_metadata_document_registers_nothing(
     world: Documents, said: dict[str, object]
 ) -> None:
     before = world.rows()
@@ -128,7 +128,7 @@ def test_document_that_breaks_a_rule_registers_nothing(
     ],
     ids=["404", "201", "html", "array", "twice", "huge", "redirect"],
 )
-def test_response_that_is_no_document_registers_nothing(world: Documents, page: Page) -> None:
+def test_response_without_metadata_document_registers_nothing(world: Documents, page: Page) -> None:
     before = world.rows()
     world.host.at["/none"] = page
     refused = world.ask(f"{world.host.url}/none")
@@ -137,7 +137,7 @@ def test_response_that_is_no_document_registers_nothing(world: Documents, page: 
     world.servers.clock.forward(minutes(1))
 
 
-def test_64_first_uses_at_once_are_one_request_and_one_client(world: Documents) -> None:
+def test_64_parallel_first_uses_cause_one_request_and_one_client(world: Documents) -> None:
     url = world.put("/crowd")
     with ThreadPoolExecutor(64) as crowd:
         answers = [response.status_code for response in crowd.map(world.ask, [url] * 64)]
@@ -146,7 +146,7 @@ def test_64_first_uses_at_once_are_one_request_and_one_client(world: Documents) 
     assert world.rows().count(url) == 1
 
 
-def test_changed_document_counts_when_the_last_is_stale(world: Documents) -> None:
+def test_changed_document_takes_effect_when_the_cached_one_is_stale(world: Documents) -> None:
     url = world.put("/change", cache="max-age=600")
     tokens = world.connect(url)
     changed = {"client_name": "Other", "redirect_uris": [CALLBACK, "http://localhost/elsewhere"]}
@@ -164,7 +164,7 @@ def test_changed_document_counts_when_the_last_is_stale(world: Documents) -> Non
     assert more.status_code == 200
 
 
-def test_document_that_disappears_ends_new_sign_ins_and_no_grant(world: Documents) -> None:
+def test_removed_document_stops_new_sign_ins_but_keeps_grants(world: Documents) -> None:
     url = world.put("/gone")
     tokens = world.connect(url)
     world.host.at["/gone"] = Page(status=404)
@@ -197,7 +197,7 @@ def test_withdrawn_key_of_a_document_no_longer_signs(world: Documents) -> None:
     assert world.token(url, **refresh, **proof(second, "3")).status_code == 200
 
 
-def test_new_key_of_a_document_counts_before_the_document_is_stale(world: Documents) -> None:
+def test_new_key_of_a_document_is_accepted_before_the_document_is_stale(world: Documents) -> None:
     first, second = fresh_key(), fresh_key()
     keys = {"token_endpoint_auth_method": "private_key_jwt", "application_type": "native"}
     url = world.put("/rotates", {**keys, "jwks": json.loads(jwks(first))}, cache="max-age=3600")
@@ -260,7 +260,7 @@ def test_withdrawn_key_that_names_no_client_id_is_refused(world: Documents, path
 
 
 @pytest.mark.parametrize("adopted", [True, False])
-def test_document_that_arrives_after_the_operator_acted_changes_nothing(
+def test_document_fetched_before_an_operators_change_is_discarded(
     world: Documents, *, adopted: bool
 ) -> None:
     url = world.put(f"/late-{adopted}")
@@ -283,7 +283,7 @@ def test_document_that_arrives_after_the_operator_acted_changes_nothing(
     assert after.name == before.name
 
 
-def test_unused_client_is_removed_and_comes_back_as_another_one(world: Documents) -> None:
+def test_unused_client_is_removed_and_its_old_tokens_stay_invalid(world: Documents) -> None:
     url = world.put("/idle")
     tokens = world.connect(url)
     servers = world.servers
@@ -313,7 +313,7 @@ def test_app_of_an_unreachable_document_works_for_a_day(tmp_path: Path) -> None:
         assert world.ask(away).status_code == 400
 
 
-def test_number_of_such_clients_and_of_first_uses_is_bounded(tmp_path: Path) -> None:
+def test_number_of_document_clients_and_first_uses_is_limited(tmp_path: Path) -> None:
     limits = {"most_metadata_documents": 10, "registrations_per_hour": 12}
     with documents(tmp_path, **limits) as world:
         urls = [world.put(f"/{number}") for number in range(14)]

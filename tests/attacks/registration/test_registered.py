@@ -206,7 +206,7 @@ def test_xs_01_unusual_client_names_are_accepted_unchanged(anybody: Applicant, n
         "https://app.example/\u202e",
     ],
 )
-def test_xs_05_links_other_than_https_are_left_out(
+def test_xs_05_links_other_than_valid_https_urls_are_left_out(
     anybody: Applicant, field: str, uri: str
 ) -> None:
     record = anybody.registered(**{field: uri})
@@ -222,14 +222,14 @@ def test_xs_05_links_other_than_https_are_left_out(
     "uri",
     ["http://app.example/", "http://127.0.0.1:1/", "file:///etc/passwd", "gopher://x/", "x", "ſ"],
 )
-def test_sf_addresses_that_this_server_never_fetches_are_refused(
+def test_sf_fetched_urls_other_than_https_are_refused_at_registration(
     anybody: Applicant, field: str, uri: str
 ) -> None:
     with anybody.nothing_changes():
         anybody.register(**{field: uri}).refused(400, _INVALID)
 
 
-def test_sf_a_sector_that_gives_nothing_is_refused_without_a_word_about_why(
+def test_sf_unreachable_sector_identifier_is_refused_without_the_cause(
     anybody: Applicant,
 ) -> None:
     with anybody.nothing_changes():

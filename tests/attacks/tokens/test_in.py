@@ -157,7 +157,7 @@ def test_in_09_userinfo_takes_a_token_in_the_header_or_a_posted_form(known: Live
         assert response.json()["email"] == "alice@example.com"
 
 
-def test_in_09_userinfo_never_takes_a_token_from_the_address(known: LiveServers) -> None:
+def test_in_09_userinfo_refuses_a_token_in_the_query(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     for query in (f"access_token={token}", f"access%5Ftoken={token}", f"x=1&access_token={token}"):
         for headers in ({}, _bearer(token)):
@@ -172,7 +172,7 @@ def test_in_09_userinfo_never_takes_a_token_from_the_address(known: LiveServers)
     assert _userinfo(known, "POST", body=form, headers=wrong).status_code == 400
 
 
-def test_in_09_userinfo_takes_one_token_in_one_place(known: LiveServers) -> None:
+def test_in_09_userinfo_refuses_several_or_malformed_tokens(known: LiveServers) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     form = urlencode({"access_token": token})
     _refused(_userinfo(known, "POST", body=form, headers=_bearer(token)), 400, "invalid_request")
@@ -193,14 +193,14 @@ def test_in_09_userinfo_answers_head_without_a_body(known: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_in_09_userinfo_knows_no_other_method(known: LiveServers, method: str) -> None:
+def test_in_09_userinfo_refuses_other_methods(known: LiveServers, method: str) -> None:
     token = known.tokens(WHO, scope=SCOPE)["access_token"]
     answer = _userinfo(known, method, headers=_bearer(token))
     assert answer.status_code == 405
     assert "alice" not in answer.text
 
 
-def test_in_09_userinfo_is_for_tokens_with_openid_and_a_person(known: LiveServers) -> None:
+def test_in_09_userinfo_requires_a_user_token_with_scope_openid(known: LiveServers) -> None:
     without = known.tokens(WHO, scope="email notes:read")["access_token"]
     own = known.token("svc1", grant_type="client_credentials").json["access_token"]
     for token in (without, own):

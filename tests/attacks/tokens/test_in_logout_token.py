@@ -144,7 +144,7 @@ def test_in_11_logout_token_is_refused_while_the_keys_are_unreachable(
     assert caught.value.refusal.code is ErrorCode.TEMPORARILY_UNAVAILABLE
 
 
-def test_in_11_a_logout_token_is_good_for_nothing_else(
+def test_in_11_logout_token_is_no_access_token_or_client_assertion(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     claims = {**_good(world), "client_id": "web1", "scope": "notes:read", "auth_time": 1}

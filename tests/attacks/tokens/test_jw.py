@@ -39,20 +39,20 @@ def places(request: pytest.FixtureRequest, world: LiveServers, issuer_key: Signi
     return made[request.param]
 
 
-def test_jw_00_a_right_token_is_taken(target: Target) -> None:
+def test_jw_00_valid_token_is_accepted(target: Target) -> None:
     assert target.takes(forge(target))
     assert target.takes(jwt.sign(target.claims(), target.key, typ=target.typ))
 
 
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "nOnE", "", " none", "none\0"])
-def test_jw_01_none_is_no_algorithm(target: Target, alg: str) -> None:
+def test_jw_01_alg_none_is_refused(target: Target, alg: str) -> None:
     token = forge(target, {"alg": alg})
     head = token.rpartition(".")[0]
     for hostile in (token, f"{head}.", head, f"{head}.AA", f"{head}.{'A' * 86}"):
         assert not target.takes(hostile)
 
 
-def test_jw_02_a_public_key_is_no_secret(target: Target) -> None:
+def test_jw_02_public_key_as_hmac_secret_is_refused(target: Target) -> None:
     published = KeySet.of(target.key.public)
     for key in (target.key.public.text().encode(), published.document(), b"", b"secret"):
         for alg, digest in (("HS256", "sha256"), ("HS384", "sha384"), ("HS512", "sha512")):
@@ -98,7 +98,7 @@ def test_jw_03_degenerate_signatures_are_refused(target: Target) -> None:
         assert not target.takes(forge(target, sign=signer))
 
 
-def test_jw_03_a_high_s_is_a_signature_like_any_other(target: Target) -> None:
+def test_jw_03_signature_with_high_s_is_accepted(target: Target) -> None:
     def mirrored(message: bytes) -> bytes:
         signature = target.key.sign(message)
         return signature[:32] + (_N - int.from_bytes(signature[32:], "big")).to_bytes(32, "big")
@@ -106,7 +106,7 @@ def test_jw_03_a_high_s_is_a_signature_like_any_other(target: Target) -> None:
     assert target.takes(forge(target, sign=mirrored))
 
 
-def test_jw_04_a_mirrored_signature_is_no_second_assertion(world: LiveServers) -> None:
+def test_jw_04_replayed_assertion_with_mirrored_signature_is_refused(world: LiveServers) -> None:
     target = Assertions(world, world.key)
     token = forge(target)
     assert target.takes(token)
@@ -136,7 +136,7 @@ def test_jw_05_another_curve_or_kind_of_key_is_refused(target: Target) -> None:
         assert not target.takes(forge(target, {"alg": alg}, sign=signer))
 
 
-def test_jw_06_a_key_in_the_token_proves_nothing(target: Target) -> None:
+def test_jw_06_key_or_key_url_in_the_header_is_never_trusted(target: Target) -> None:
     own = SigningKey.generate(Algorithm.ES256)
     address = "https://evil.test/jwks"
     jwk = json.loads(own.public.text())
@@ -171,7 +171,7 @@ def test_jw_06_a_key_in_the_token_proves_nothing(target: Target) -> None:
     ],
     ids=json.dumps,
 )
-def test_jw_07_headers_that_change_the_meaning_are_refused(target: Target, header: Claims) -> None:
+def test_jw_07_unsupported_header_members_are_refused(target: Target, header: Claims) -> None:
     assert not target.takes(forge(target, header))
 
 
@@ -179,11 +179,11 @@ def test_jw_07_headers_that_change_the_meaning_are_refused(target: Target, heade
     "typ",
     ["", "JOSE", "at+jwtx", "dpop+jwt", "logout+jwt", "secevent+jwt", "id+jwt", 7, ["at+jwt"]],
 )
-def test_jw_08_the_type_is_exact(target: Target, typ: object) -> None:
+def test_jw_08_wrong_typ_is_refused(target: Target, typ: object) -> None:
     assert not target.takes(forge(target, {"typ": typ}))
 
 
-def test_jw_08_an_access_token_has_its_type(world: LiveServers, issuer_key: SigningKey) -> None:
+def test_jw_08_access_token_requires_typ_at_jwt(world: LiveServers, issuer_key: SigningKey) -> None:
     target = AccessTokens(world, issuer_key)
     for typ in (None, "JWT", "jwt"):
         assert not target.takes(forge(target, {"typ": typ}))
@@ -199,7 +199,7 @@ def test_jw_08_an_access_token_has_its_type(world: LiveServers, issuer_key: Sign
     ],
     ids=repr,
 )  # fmt: skip
-def test_jw_09_a_kid_is_only_looked_up(target: Target, kid: object) -> None:
+def test_jw_09_malformed_or_hostile_kid_is_refused(target: Target, kid: object) -> None:
     assert not target.takes(forge(target, {"kid": kid}))
     assert not target.takes(forge(target, {"kid": kid}, sign=lambda _: b""))
 
@@ -227,7 +227,7 @@ def test_jw_19_encrypted_tokens_are_refused(target: Target, alg: str) -> None:
         assert not target.takes(f"{header}.{middle}")
 
 
-def test_jw_19_a_right_token_in_an_envelope_is_not_opened(target: Target) -> None:
+def test_jw_19_valid_token_inside_a_jwe_is_refused(target: Target) -> None:
     envelope = EncryptionKeys.parse(
         json.dumps({"keys": [{**target.key.public.jwk, "use": "enc", "alg": ECDH_ES}]}).encode()
     ).find(ECDH_ES)

@@ -29,7 +29,7 @@ def _not_moments(now: int) -> tuple[object, ...]:
     return (str(now + 60), True, [now], {}, 2**53, -1, 1e300, "1e9", "")
 
 
-def test_jw_10_times_are_numbers_and_have_not_passed(target: Target) -> None:
+def test_jw_10_malformed_expired_or_future_time_claims_are_refused(target: Target) -> None:
     now = int(target.world.servers.clock.now())
     assert target.takes(forge(target, claims={"nbf": now}))
     for name in ("exp", "nbf", "iat"):
@@ -43,7 +43,7 @@ def test_jw_10_times_are_numbers_and_have_not_passed(target: Target) -> None:
 
 
 @pytest.mark.parametrize("value", ["https://evil.test", "", 7, True, None, [], {}, ["x"]], ids=repr)
-def test_jw_10_parties_are_named_exactly(target: Target, value: object) -> None:
+def test_jw_10_iss_aud_and_sub_must_match_exactly(target: Target, value: object) -> None:
     for name in ("iss", "aud", "sub"):
         if (name, type(target)) == ("sub", AccessTokens) and isinstance(value, str) and value:
             continue  # whoever holds the issuer's key may name any subject
@@ -53,7 +53,7 @@ def test_jw_10_parties_are_named_exactly(target: Target, value: object) -> None:
         assert not target.takes(forge(target, claims={"iss": variant}))
 
 
-def test_jw_10_an_audience_is_ours_or_it_is_not(world: LiveServers, issuer_key: SigningKey) -> None:
+def test_jw_10_audience_must_be_this_api(world: LiveServers, issuer_key: SigningKey) -> None:
     target = AccessTokens(world, issuer_key)
     # The API goes by RFC 9068. This server issues no token for several, and introspects none.
     several = forge(target, claims={"aud": ["https://other.example", world.api]})
@@ -130,7 +130,7 @@ _USES: dict[str, tuple[Callable[[LiveServers, str], bool], set[str]]] = {
 
 
 @pytest.mark.parametrize("use", _USES)
-def test_jw_11_nothing_passes_for_anything_else(
+def test_jw_11_each_kind_of_token_is_accepted_only_for_its_own_use(
     world: LiveServers, issued: dict[str, str], use: str
 ) -> None:
     accepts, right = _USES[use]
@@ -174,7 +174,7 @@ def _large(right: bytes) -> tuple[bytes, ...]:
     )
 
 
-def test_jw_12_json_has_one_reading(target: Target) -> None:
+def test_jw_12_ambiguous_or_large_json_is_refused(target: Target) -> None:
     claims = json.dumps(target.claims()).encode()
     for hostile in _not_strict(claims):
         assert not target.takes(forge(target, claims=hostile))
@@ -209,7 +209,7 @@ def test_jw_13_json_serialization_is_refused(target: Target) -> None:
         assert not target.takes(hostile)
 
 
-def test_jw_14_base64url_has_one_spelling(target: Target) -> None:
+def test_jw_14_non_canonical_base64url_is_refused(target: Target) -> None:
     # A signature of 64 bytes leaves four bits that must be zero.
     token = forge(target)
     head, _, signature = token.rpartition(".")
@@ -268,7 +268,7 @@ def test_jw_16_a_token_has_at_most_16_kib(target: Target) -> None:
         assert prove(target.world, token).status in {401, 413}
 
 
-def test_jw_20_cached_verification_ends_with_the_token(
+def test_jw_20_cached_verification_ends_when_the_token_expires(
     world: LiveServers, issuer_key: SigningKey
 ) -> None:
     target = AccessTokens(world, issuer_key)
@@ -309,7 +309,7 @@ _P256 = json.loads(SigningKey.generate(Algorithm.ES256).public.text())
     ],
     ids=range(28),
 )  # fmt: skip
-def test_jw_21_a_malformed_key_is_a_fault_of_the_form(world: LiveServers, keys: object) -> None:
+def test_jw_21_malformed_key_set_is_a_validation_error(world: LiveServers, keys: object) -> None:
     metadata = ClientMetadata(
         name="Keys", grant_types=("client_credentials",), key_set=json.dumps(keys)
     )
@@ -338,7 +338,7 @@ def _published(world: LiveServers) -> set[str]:
     return {key["kid"] for key in keys}
 
 
-def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: LiveServers) -> None:
+def test_jw_22_rotated_key_is_fetched_and_the_old_one_kept(fresh: LiveServers) -> None:
     before, old = fresh.tokens()["access_token"], key_of(fresh).kid
     _rotate(fresh)
     wait_until(lambda: key_of(fresh).kid in _published(fresh))
@@ -349,7 +349,7 @@ def test_jw_22_a_key_that_is_new_is_learned_and_the_old_one_kept(fresh: LiveServ
         assert fresh.introspect(token)["active"] is True
 
 
-def test_jw_23_a_key_that_was_withdrawn_is_forgotten(fresh: LiveServers) -> None:
+def test_jw_23_withdrawn_key_is_dropped_within_five_minutes(fresh: LiveServers) -> None:
     token, old = fresh.tokens()["access_token"], key_of(fresh).kid
     fresh.call(token).ok()
     _rotate(fresh)

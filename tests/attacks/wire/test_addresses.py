@@ -54,7 +54,7 @@ def test_page_under_another_loopback_name_redirects_to_the_configured_url(
         ("POST", "/language"),
     ],
 )
-def test_programs_and_forms_are_never_led_to_another_host(
+def test_api_and_form_requests_to_a_wrong_host_are_not_redirected(
     servers: Servers, method: str, path: str
 ) -> None:
     answer = ask(servers, path, host=f"localhost:{port(servers)}", method=method)
@@ -63,7 +63,7 @@ def test_programs_and_forms_are_never_led_to_another_host(
 
 
 @pytest.mark.parametrize("path", ["/", "/account/apps", "/oauth/authorize", "/nothing"])
-def test_page_for_a_wrong_host_names_both_addresses(servers: Servers, path: str) -> None:
+def test_page_for_a_wrong_host_shows_wrong_and_right_host(servers: Servers, path: str) -> None:
     answer = ask(servers, path, host="auth.wrong.example")
     assert answer.status_code == 421
     assert "auth.wrong.example" in answer.text
@@ -122,7 +122,7 @@ def test_hostile_host_header_is_neither_redirected_to_nor_shown(
         ("/errors?a=b", "/errors/?a=b"),
     ],
 )
-def test_page_is_found_with_and_without_a_slash(servers: Servers, asked: str, found: str) -> None:
+def test_page_slash_is_corrected_by_redirect(servers: Servers, asked: str, found: str) -> None:
     answer = ask(servers, asked)
     assert (answer.status_code, answer.headers["location"]) == (308, found)
     assert ask(servers, asked, method="POST").status_code == 404
@@ -140,7 +140,7 @@ def test_page_is_found_with_and_without_a_slash(servers: Servers, asked: str, fo
         "/account/apps//",
     ],
 )
-def test_nothing_else_has_two_addresses(servers: Servers, path: str) -> None:
+def test_extra_slashes_are_not_redirected_on_other_paths(servers: Servers, path: str) -> None:
     session = requests.Session()
     prepared = requests.Request("GET", servers.auth_url).prepare()
     prepared.url = servers.auth_url + path
@@ -149,7 +149,7 @@ def test_nothing_else_has_two_addresses(servers: Servers, path: str) -> None:
     assert "location" not in answer.headers
 
 
-def test_api_page_is_found_without_its_slash(servers: Servers) -> None:
+def test_api_page_without_its_trailing_slash_is_redirected(servers: Servers) -> None:
     answer = ask(servers, "/v2", base=servers.api_url)
     assert (answer.status_code, answer.headers["location"]) == (308, "/v2/")
 

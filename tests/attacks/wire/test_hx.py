@@ -70,7 +70,7 @@ def test_hx_01_requests_for_other_hosts_are_refused(world: LiveServers, host: st
     _unmoved(world)
 
 
-def test_hx_01_a_host_is_named_once_and_not_in_the_target(world: LiveServers) -> None:
+def test_hx_01_repeated_or_missing_host_and_absolute_target_are_refused(world: LiveServers) -> None:
     own = urlsplit(world.auth).netloc
     with world.nothing_changes():
         for headers in ((f"Host: {own}",), ("Host: evil.test",), ("host: evil.test",)):
@@ -170,7 +170,7 @@ def test_hx_04_x_forwarded_for_is_ignored_without_a_trusted_proxy(tmp_path: Path
         _METADATA.upper(), _METADATA + ";x=1", "/x/.." + _METADATA,
     ],
 )  # fmt: skip
-def test_hx_05_a_path_is_what_was_sent(world: LiveServers, target: str) -> None:
+def test_hx_05_paths_are_not_normalized(world: LiveServers, target: str) -> None:
     for url in (world.auth, world.api):
         reply = _get(url, target)
         assert reply.status == 404
@@ -307,7 +307,7 @@ def test_hx_13_overlong_headers_are_cheap_to_handle(world: LiveServers, header: 
     assert _get(world.auth, target, header + "a" * 65_536).status == 431
 
 
-def test_hx_14_a_range_is_not_served(world: LiveServers) -> None:
+def test_hx_14_range_header_is_ignored(world: LiveServers) -> None:
     whole = _get(world.auth, "/oauth/jwks")
     for value in ("bytes=0-0", "bytes=0-0,1-1", "bytes=-1", "bytes=9-1", "x"):
         part = _get(world.auth, "/oauth/jwks", f"Range: {value}")
@@ -352,7 +352,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Secured]:
         process.terminate()
 
 
-def test_hx_15_tls_of_our_time_is_spoken_and_marked(secured: _Secured) -> None:
+def test_hx_15_tls_1_2_and_1_3_are_served_with_hsts(secured: _Secured) -> None:
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         context = secured.context()
         context.minimum_version = context.maximum_version = version
@@ -387,11 +387,11 @@ def test_hx_15_weak_cipher_suites_are_refused(secured: _Secured, ciphers: str) -
         secured.get(_METADATA, context)
 
 
-def test_hx_15_cleartext_gets_nothing_and_no_redirect(secured: _Secured) -> None:
+def test_hx_15_plain_http_on_the_tls_port_gets_no_response(secured: _Secured) -> None:
     assert say(secured.url, request(secured.url, body=_ASKED), ends=False) == []
 
 
-def test_hx_16_cookies_are_for_https_alone(secured: _Secured) -> None:
+def test_hx_16_cookies_have_host_prefix_secure_and_httponly(secured: _Secured) -> None:
     url = f"{secured.url}/oauth/sign-in"
     session = requests.get(url, verify=str(secured.certificate), timeout=CEILING)
     Answer(session)

@@ -67,7 +67,7 @@ def test_qs_02_password_of_a_user_in_the_query_is_refused_for_every_profile(
     world.token("old1", **person).ok()
 
 
-def test_qs_01_a_modern_client_is_refused_and_nothing_is_spent(world: LiveServers) -> None:
+def test_qs_01_query_of_a_strict_client_is_refused_and_its_code_kept(world: LiveServers) -> None:
     code, before = world.code("strict1"), _sightings(world, "strict1")
     redeem = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
     with world.nothing_changes():
@@ -87,7 +87,7 @@ def test_qs_01_profile_is_not_revealed_without_authentication(world: LiveServers
         world.post("/oauth/token", query=query).refused(401, "invalid_client")
 
 
-def test_qs_02_a_body_gets_no_notice(world: LiveServers) -> None:
+def test_qs_02_request_with_a_body_gets_no_deprecation_header(world: LiveServers) -> None:
     before = _sightings(world, "svc1")
     answer = world.token("svc1", grant_type="client_credentials")
     answer.ok()
@@ -108,7 +108,7 @@ def test_qs_03_methods_other_than_post_are_refused(
         assert secret_of("svc1") not in response.text
 
 
-def test_qs_04_parameters_come_in_one_place(world: LiveServers) -> None:
+def test_qs_04_parameters_in_both_query_and_body_are_refused(world: LiveServers) -> None:
     query = _query("svc1", grant_type="client_credentials")
     credentials, grant = _query("svc1"), "grant_type=client_credentials"
     with world.nothing_changes():
@@ -128,7 +128,7 @@ def test_qs_04_parameters_come_in_one_place(world: LiveServers) -> None:
             answer.refused(400, "invalid_request")
 
 
-def test_qs_04_credentials_come_in_one_place(world: LiveServers) -> None:
+def test_qs_04_credentials_in_both_query_and_header_are_refused(world: LiveServers) -> None:
     header = basic("svc1", secret_of("svc1"))
     with world.nothing_changes():
         query = _query("svc1", grant_type="client_credentials")
@@ -146,7 +146,7 @@ def test_qs_04_credentials_come_in_one_place(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("target", ["/oauth/token/{}", "/{}", "/oauth/token;client_secret={}"])
-def test_qs_05_a_path_that_is_not_ours_is_not_written_down(world: LiveServers, target: str) -> None:
+def test_qs_05_secret_in_an_unknown_path_is_not_logged(world: LiveServers, target: str) -> None:
     secret = secret_of("web1")
     sent = request(world.auth, "POST", f"{target.format(secret)}?{_query()}")
     reply = only(say(world.auth, sent))
@@ -181,7 +181,7 @@ def test_qs_06_secrets_in_urls_are_recorded_for_authenticated_clients_only(
 
 
 @pytest.mark.parametrize("section", ["authorization", "resource"])
-def test_qs_07_plain_http_stays_on_loopback(tmp_path: Path, section: str) -> None:
+def test_qs_07_plain_http_is_allowed_on_loopback_only(tmp_path: Path, section: str) -> None:
     def written(url: str, listen: str, more: str = "") -> Path:
         file = tmp_path / "valetkey.toml"
         file.write_text(f'[{section}]\nurl = "{url}"\nlisten = "{listen}"\n{more}')
@@ -221,7 +221,7 @@ def test_qs_07_http_token_requests_are_not_redirected_to_https(world: LiveServer
         "&".join(f"x{n}=1" for n in range(100)),
     ],
 )
-def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: LiveServers, query: str) -> None:
+def test_qs_08_repeated_or_malformed_parameters_are_refused(world: LiveServers, query: str) -> None:
     good_query = _query("svc1", grant_type="client_credentials")
     with world.nothing_changes():
         for whole in (f"{good_query}&{query}", f"{query}&{good_query}"):
@@ -230,7 +230,7 @@ def test_qs_08_a_query_is_read_as_strictly_as_a_body(world: LiveServers, query: 
             assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 
 
-def test_qs_08_raw_octets_and_fragments_are_no_query(world: LiveServers) -> None:
+def test_qs_08_raw_octets_and_fragments_in_the_target_are_refused(world: LiveServers) -> None:
     good_query = _query("svc1", grant_type="client_credentials")
     for target in (
         f"/token?{good_query}\xe9",
@@ -262,7 +262,7 @@ def test_qs_09_a_target_has_at_most_8_kib(world: LiveServers, path: str) -> None
     assert only(say(world.auth, longer)).status == 414
 
 
-def test_qs_10_an_assertion_in_the_query_counts_once_too(world: LiveServers) -> None:
+def test_qs_10_client_assertion_in_the_query_is_accepted_once(world: LiveServers) -> None:
     now = world.servers.clock.now()
     claims = {"iss": "pk1", "sub": "pk1", "aud": world.auth, "jti": "qs", "exp": now + 60}
     parameters = {
@@ -275,7 +275,7 @@ def test_qs_10_an_assertion_in_the_query_counts_once_too(world: LiveServers) -> 
     world.post("/token", parameters).refused(401, "invalid_client")
 
 
-def test_qs_12_other_addresses_take_no_secrets_in_the_query(world: LiveServers) -> None:
+def test_qs_12_other_endpoints_accept_no_credentials_in_the_query(world: LiveServers) -> None:
     token = world.tokens()["access_token"]
     world.call(token).ok()
     for parameters in (

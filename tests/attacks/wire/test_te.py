@@ -51,7 +51,7 @@ def test_te_01_other_methods_are_refused(world: LiveServers, path: str, method: 
 
 
 @pytest.mark.parametrize("method", ["post", "Post", "POST_", "PO\tST", "GETPOST", ""])
-def test_te_01_a_method_is_what_it_is_byte_for_byte(world: LiveServers, method: str) -> None:
+def test_te_01_misspelled_methods_are_refused(world: LiveServers, method: str) -> None:
     with world.nothing_changes():
         sent = request(world.auth, method, body=_ASKED.encode())
         assert only(say(world.auth, sent)).status in {400, 405}
@@ -68,7 +68,7 @@ def test_te_01_a_method_cannot_be_overridden(world: LiveServers) -> None:
 @pytest.mark.parametrize(
     "name", ["grant_type", "client_id", "client_secret", "code", "scope", "refresh_token", "zzz"]
 )
-def test_te_02_a_parameter_comes_once(world: LiveServers, name: str) -> None:
+def test_te_02_repeated_parameters_are_refused(world: LiveServers, name: str) -> None:
     with world.nothing_changes():
         for pair in (
             f"{name}=a&{name}=b",
@@ -106,7 +106,7 @@ def test_te_03_a_body_without_or_with_two_content_types_is_refused(world: LiveSe
         assert (reply.status, reply.json["error"]) == (400, "invalid_request")
 
 
-def test_te_03_the_right_type_may_name_its_charset(world: LiveServers) -> None:
+def test_te_03_form_content_type_may_have_charset_utf_8(world: LiveServers) -> None:
     for written in (f"{FORM}; charset=UTF-8", f'{FORM};charset="utf-8"', FORM.upper()):
         world.post("/oauth/token", _ASKED, headers={"content-type": written}).ok()
 
@@ -130,7 +130,7 @@ _NO_GRANT_TYPE = (
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-def test_te_05_the_grant_type_is_exact_and_registered(world: LiveServers) -> None:
+def test_te_05_unknown_or_unregistered_grant_types_are_refused(world: LiveServers) -> None:
     with world.nothing_changes():
         for name in _NO_GRANT_TYPE:
             _ask(world, f"{_PROVEN}&grant_type={name}").refused(400, "unsupported_grant_type")
@@ -155,7 +155,7 @@ def test_te_06_unknown_parameters_are_ignored(world: LiveServers) -> None:
     "length",
     ["-1", "+5", "0x10", "5 5", "5,5", "1e2", "\u00b2", "", "9" * 30, "18446744073709551616"],
 )
-def test_te_07_a_length_that_is_none_closes_the_connection(world: LiveServers, length: str) -> None:
+def test_te_07_invalid_content_length_ends_the_connection(world: LiveServers, length: str) -> None:
     with world.nothing_changes():
         reply = _raw(world, f"Content-Length: {length}", ends=False)
         assert reply.status in {400, 413}
@@ -177,7 +177,7 @@ def test_te_07_a_length_that_is_none_closes_the_connection(world: LiveServers, l
         ("X: y\nContent-Length: {}",),
     ],
 )  # fmt: skip
-def test_te_08_a_body_has_one_frame(world: LiveServers, framing: tuple[str, ...]) -> None:
+def test_te_08_ambiguous_framing_is_refused(world: LiveServers, framing: tuple[str, ...]) -> None:
     body = _ASKED.encode()
     hidden = request(world.auth, "GET", "/oauth/jwks")
     headers = [line.format(len(body)) for line in framing]
@@ -196,7 +196,7 @@ def test_te_08_broken_chunks_are_refused(world: LiveServers, chunk: str) -> None
     assert _raw(world, *framed, body=body, ends=False).status in {400, 413}
 
 
-def test_te_08_sound_chunks_are_read(world: LiveServers) -> None:
+def test_te_08_valid_chunks_are_read(world: LiveServers) -> None:
     body = _ASKED.encode()
     whole = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     reply = _raw(world, "Transfer-Encoding: chunked", f"Content-Type: {FORM}", body=whole)
@@ -255,7 +255,7 @@ def test_te_11_an_ampersand_separates_and_nothing_else(world: LiveServers) -> No
         _ask(world, f"{_ASKED}&=").refused(400, "invalid_request")
 
 
-def test_te_12_names_of_parameters_are_exact(world: LiveServers) -> None:
+def test_te_12_parameter_names_are_matched_exactly(world: LiveServers) -> None:
     for wrong in ("Client_secret", "client_secret[]", "client_secret[0]", " client_secret"):
         form = _ASKED.replace("client_secret", wrong).replace(" ", "+")
         _ask(world, form).refused(401, "invalid_client")
@@ -293,14 +293,14 @@ def test_te_14_expect_100_continue_is_supported(world: LiveServers) -> None:
     ],
     ids=range(14),
 )  # fmt: skip
-def test_te_15_headers_are_few_small_and_plain(
+def test_te_15_too_many_large_or_malformed_headers_are_refused(
     world: LiveServers, headers: list[str], status: int
 ) -> None:
     with world.nothing_changes():
         assert _raw(world, *headers, ends=False).status == status
 
 
-def test_te_16_nothing_of_the_request_comes_back(world: LiveServers) -> None:
+def test_te_16_request_values_are_never_echoed(world: LiveServers) -> None:
     mark = "<script>alert(7)</script>"
     for name in ("grant_type", "client_id", "scope", "x" + mark, mark):
         form = {"grant_type": "client_credentials", name: mark + "\u00e9"}
@@ -320,7 +320,7 @@ def test_te_17_response_is_json_for_any_accept_header(world: LiveServers, accept
     assert only(say(world.auth, absent)).headers["content-type"] == "application/json"
 
 
-def test_te_18_another_origin_is_given_no_leave_to_read(world: LiveServers) -> None:
+def test_te_18_cors_does_not_allow_another_origin(world: LiveServers) -> None:
     answer = _ask(world, _ASKED, origin="https://evil.test")
     assert answer.response.headers.get("access-control-allow-origin") != "https://evil.test"
     assert "access-control-allow-credentials" not in answer.response.headers
@@ -336,7 +336,7 @@ def test_te_19_bodies_with_a_content_encoding_are_refused(world: LiveServers, co
             answer.refused(415, "unsupported_media_type")
 
 
-def test_te_20_two_requests_in_one_are_two_requests(world: LiveServers) -> None:
+def test_te_20_bytes_after_the_content_length_are_a_second_request(world: LiveServers) -> None:
     body = _ASKED.encode() + request(world.auth, "GET", "/oauth/jwks")
     replies = say(
         world.auth, request(world.auth, headers=[f"Content-Length: {len(_ASKED)}"], body=body)
@@ -371,7 +371,7 @@ def test_te_21_pipelined_requests_are_answered_in_order(world: LiveServers) -> N
             assert reply.status == (401 if not n % 5 else 429)
 
 
-def test_te_21_after_a_request_that_is_none_the_connection_ends(world: LiveServers) -> None:
+def test_te_21_malformed_request_ends_the_connection(world: LiveServers) -> None:
     sound = request(world.auth, body=_ASKED.encode())
     for broken in (b"POST\r\n\r\n", b"\x16\x03\x01\x02\x00", b"POST /oauth/token HTTP/9.9\r\n\r\n"):
         assert only(say(world.auth, broken + sound * 99, ends=False)).status == 400
@@ -379,7 +379,7 @@ def test_te_21_after_a_request_that_is_none_the_connection_ends(world: LiveServe
         assert [reply.status for reply in replies] == [200, 400]
 
 
-def test_te_22_version_1_0_is_answered_and_closed(world: LiveServers) -> None:
+def test_te_22_http_1_0_is_answered_and_its_connection_closed(world: LiveServers) -> None:
     old = request(world.auth, body=_ASKED.encode(), headers=["Connection: keep-alive"])
     reply = only(say(world.auth, old.replace(b"HTTP/1.1", b"HTTP/1.0"), ends=False))
     assert (reply.status, reply.headers["connection"]) == (200, "close")

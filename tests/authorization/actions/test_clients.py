@@ -43,7 +43,7 @@ async def _register(
     "client_id",
     ["", "a b", "a:b", "é", "1001", "a\0", "x" * 101, 'a"', "a<b", "a\\b", RESOURCE_SERVER],
 )
-def test_client_id_is_plain_new_and_no_subject(tmp_path: Path, client_id: str) -> None:
+def test_malformed_and_reserved_client_ids_are_refused(tmp_path: Path, client_id: str) -> None:
     async def story(it: Harness) -> None:
         assert await _register(it, _PLAIN, client_id) == {"client_id"}
 
@@ -51,7 +51,7 @@ def test_client_id_is_plain_new_and_no_subject(tmp_path: Path, client_id: str) -
 
 
 @pytest.mark.parametrize("secret", [None, "", "short", "s" * 31, "s" * 501, "é" * 40, "s\n" * 20])
-def test_a_client_with_a_secret_needs_a_good_one(tmp_path: Path, secret: str | None) -> None:
+def test_client_without_keys_requires_a_valid_secret(tmp_path: Path, secret: str | None) -> None:
     async def story(it: Harness) -> None:
         assert await _register(it, _PLAIN, secret=secret) == {"client_secret"}
         keys = replace(_PLAIN, key_set=_KEYS)
@@ -61,7 +61,7 @@ def test_a_client_with_a_secret_needs_a_good_one(tmp_path: Path, secret: str | N
     run(tmp_path, story)
 
 
-def test_a_client_comes_back_as_what_would_register_it(tmp_path: Path) -> None:
+def test_unchanged_metadata_of_a_client_changes_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         registrar = it.foundation.registrar("test")
         for client_id, metadata in (("one", _PLAIN), ("two", replace(_PLAIN, key_set=_KEYS))):
@@ -157,7 +157,7 @@ def test_concurrent_change_does_not_enable_a_disabled_client(
     run(tmp_path, story, database_url)
 
 
-def test_a_secret_is_for_clients_that_have_one(tmp_path: Path) -> None:
+def test_secret_is_not_issued_to_client_with_keys_or_if_too_short(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         keyed = await _register(it, replace(_PLAIN, key_set=_KEYS), "keyed", None)
         plain = await _register(it, _PLAIN, "plain")
@@ -175,7 +175,7 @@ def test_a_secret_is_for_clients_that_have_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_credential_that_came_back_does_not_end_with_its_overlap(tmp_path: Path) -> None:
+def test_reinstated_credential_does_not_expire_with_its_overlap(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         registrar = it.foundation.registrar("start")
         first, second = Secret("a" * 40), Secret("b" * 40)

@@ -109,7 +109,7 @@ def test_parallel_issues_of_a_secret_succeed_once(memory: Memory) -> None:
     assert not memory.write(lambda tx: keeper.end(tx, client.id, _BORIS.uid, secret.id, NOW))
 
 
-def test_an_invitation_is_accepted_once_and_owners_stay(memory: Memory) -> None:
+def test_invitation_is_accepted_once_and_last_owner_cannot_be_removed(memory: Memory) -> None:
     client = _registered(memory)
     outbox = MailOutbox(MailSettings(), _KEYRING, SYSTEM.random)
     teams = Teams(_KEYRING.fingerprint_key, outbox, "https://auth.example")

@@ -52,7 +52,7 @@ def _faults(uri: str, *networks: str) -> list[str]:
     return [fault.field for fault in asyncio.run(Sectors(door).faults(metadata))]
 
 
-def test_a_sector_that_lists_every_redirect_uri_is_the_clients() -> None:
+def test_sector_document_with_every_redirect_uri_is_accepted() -> None:
     with _site(200, _GOOD) as uri:
         assert _faults(uri, "127.0.0.0/8") == []
 

@@ -69,7 +69,7 @@ def test_invalid_taken_or_confusable_names_are_refused(
 
 
 @pytest.mark.parametrize("uid", [0, -1, LARGEST_UID + 1, 1 << 63])
-def test_a_uid_fits_where_numbers_are_exact(tmp_path: Path, uid: int) -> None:
+def test_uid_out_of_range_is_refused(tmp_path: Path, uid: int) -> None:
     async def story(it: Harness) -> None:
         assert await _register(it, _BOB, uid) == {"uid"}
         largest = await _register(it, _BOB, LARGEST_UID)
@@ -246,6 +246,6 @@ def test_grants_begun_while_account_was_disabled_stay_dead(
     run(tmp_path, story)
 
 
-def test_input_of_a_profile_has_the_claims_that_are_stored() -> None:
+def test_profile_input_has_the_same_fields_as_stored_claims() -> None:
     assert Profile.__struct_fields__ == StandardClaims.__struct_fields__
     assert PostalAddress.__struct_fields__ == Address.__struct_fields__

@@ -160,7 +160,7 @@ def test_problem_resolved_in_a_minute_is_not_reported(tmp_path: Path, database_u
     tell(tmp_path, database_url, story)
 
 
-def test_a_machine_ends_only_its_own_problems(tmp_path: Path, database_url: str) -> None:
+def test_problem_is_ended_only_by_checks_of_its_machine(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
@@ -174,7 +174,7 @@ def test_a_machine_ends_only_its_own_problems(tmp_path: Path, database_url: str)
     tell(tmp_path, database_url, story)
 
 
-def test_checks_that_were_not_made_end_nothing(tmp_path: Path, database_url: str) -> None:
+def test_failed_checks_end_no_problem(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)
@@ -242,7 +242,7 @@ def test_alerts_go_to_the_addresses_of_the_settings(tmp_path: Path, database_url
     ("locale", "subject"),
     [("de", "braucht Aufmerksamkeit"), ("es", "necesita atención"), ("fr", "demande attention")],
 )
-def test_an_administrator_reads_it_in_the_language_of_the_account(
+def test_alert_is_in_the_language_of_the_administrator(
     tmp_path: Path, locale: str, subject: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -258,7 +258,7 @@ def test_an_administrator_reads_it_in_the_language_of_the_account(
     tell(tmp_path, "", story)
 
 
-def test_a_machine_that_is_gone_is_forgotten(tmp_path: Path, database_url: str) -> None:
+def test_problems_of_a_removed_machine_are_deleted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await owner(it)
         here = Watched(it)

@@ -50,7 +50,7 @@ async def attempt(
 
 
 @pytest.mark.parametrize("name", ["alice", "ALICE", " alice ", "alice@example.com"])
-def test_any_spelling_of_name_or_address_signs_in(tmp_path: Path, name: str) -> None:
+def test_any_spelling_of_username_or_email_address_signs_in(tmp_path: Path, name: str) -> None:
     async def story(it: Harness) -> None:
         assert await attempt(it, name) == ALICE
         assert await it.events() == []
@@ -163,7 +163,7 @@ def test_failure_limits_stop_many_addresses_without_lockout_by_one(
     run(tmp_path, story, limits=replace(LIMITS, sign_in_failures_per_address=50))
 
 
-def test_good_attempts_do_not_count(tmp_path: Path) -> None:
+def test_successful_sign_ins_do_not_count_towards_the_limit(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for _ in range(8):
             assert isinstance(await attempt(it), User)
@@ -171,7 +171,7 @@ def test_good_attempts_do_not_count(tmp_path: Path) -> None:
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_parallel_guesses_count_before_they_are_judged(tmp_path: Path) -> None:
+def test_parallel_guesses_are_counted_before_verification(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         guesses = [attempt(it, word=f"guess number {n}") for n in range(8)]
         codes = [r.code for r in await asyncio.gather(*guesses) if isinstance(r, Refusal)]
@@ -257,7 +257,7 @@ def test_a_full_queue_is_refused_before_anything_is_written(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_a_burst_of_sign_ins_writes_nothing_for_those_that_it_refuses(tmp_path: Path) -> None:
+def test_sign_ins_refused_under_load_write_nothing_to_the_database(tmp_path: Path) -> None:
     def transactions() -> float:
         return sum(counts[-1] for _, counts in metrics.GROUP.samples())
 
@@ -276,7 +276,7 @@ def test_a_burst_of_sign_ins_writes_nothing_for_those_that_it_refuses(tmp_path: 
     run(tmp_path, story)
 
 
-def test_unjudged_attempt_under_load_is_not_counted(
+def test_attempt_that_was_not_verified_under_load_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Thread) -> None:

@@ -81,7 +81,7 @@ def test_known_browser_counts_only_for_accounts_that_used_it(tmp_path: Path) -> 
     run(tmp_path, story, limits=FEW)
 
 
-def test_the_cookie_names_at_most_five_accounts_and_cannot_be_made_up() -> None:
+def test_cookie_holds_at_most_five_accounts_and_cannot_be_forged() -> None:
     cookie = ""
     for uid in range(1, 8):
         cookie = KnownBrowser(cookie, KEY).with_account(Uid(uid), SYSTEM.random)

@@ -17,7 +17,7 @@ from valetkey.kernel.runtime import SYSTEM
 SETTINGS = PasswordSettings()
 
 
-def test_a_password_fits_its_own_hash_and_no_other() -> None:
+def test_password_matches_only_its_own_hash() -> None:
     stored = hash_password("correct horse", SETTINGS, SYSTEM.random)
     assert stored.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert verify("correct horse", stored, SETTINGS)
@@ -26,7 +26,7 @@ def test_a_password_fits_its_own_hash_and_no_other() -> None:
     assert hash_password("correct horse", SETTINGS, SYSTEM.random) != stored
 
 
-def test_all_of_a_long_password_counts() -> None:
+def test_every_character_of_a_long_password_is_compared() -> None:
     stored = hash_password("a" * 72 + "b", SETTINGS, SYSTEM.random)
     assert not verify("a" * 72 + "c", stored, SETTINGS)
 
@@ -36,7 +36,7 @@ def test_composed_and_decomposed_letters_are_the_same_password() -> None:
     assert verify("caf\u00e9 creme", stored, SETTINGS)
 
 
-def test_without_a_stored_hash_nothing_fits() -> None:
+def test_no_password_matches_a_missing_or_malformed_hash() -> None:
     assert not verify("anything", None, SETTINGS)
     assert not verify("anything", "", SETTINGS)
     assert not verify("anything", "no phc string", SETTINGS)
@@ -49,7 +49,7 @@ def test_invalid_passwords_are_not_hashed(text: str) -> None:
         hash_password(text, SETTINGS, SYSTEM.random)
 
 
-def test_a_lone_surrogate_is_no_password() -> None:
+def test_password_with_a_lone_surrogate_is_refused() -> None:
     assert prepare("password\ud800") is None
 
 
@@ -63,11 +63,11 @@ def test_a_lone_surrogate_is_no_password() -> None:
         ("12345678", False),
     ],
 )
-def test_new_passwords_have_a_length(text: str, good: bool) -> None:
+def test_too_short_too_long_and_common_new_passwords_are_refused(text: str, good: bool) -> None:
     assert (password_problem(text) == "") is good
 
 
-def test_a_hash_of_other_parameters_is_renewed() -> None:
+def test_hash_with_other_parameters_is_not_current() -> None:
     stored = hash_prepared(b"x", SETTINGS, bytes(16))
     assert is_current(stored, SETTINGS)
     assert not is_current(stored, PasswordSettings(passes=3))

@@ -82,7 +82,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_foreign_hash_fits_its_password_only_and_is_to_be_renewed(name: str) -> None:
+def test_imported_hash_verifies_only_its_password_and_is_outdated(name: str) -> None:
     stored = GOOD[name]
     assert is_good(stored)
     assert verify(_HORSE, stored, SETTINGS)
@@ -94,7 +94,7 @@ def test_a_foreign_hash_fits_its_password_only_and_is_to_be_renewed(name: str) -
     "hasher",
     [hashers.PBKDF2PasswordHasher, hashers.PBKDF2SHA1PasswordHasher, hashers.ScryptPasswordHasher],
 )
-def test_a_hash_of_django_fits_its_password_only(hasher: Any) -> None:
+def test_django_hash_verifies_only_its_password(hasher: Any) -> None:
     made = hasher()
     made.iterations = 1_000
     stored = made.encode(PASSWORD.decode(), "s4lt4Tests")
@@ -223,7 +223,7 @@ _BCRYPT = [
 @pytest.mark.parametrize(
     ("password", "stored"), [pytest.param(*it[1:], id=it[0]) for it in (*_KNOWN, *_BCRYPT)]
 )
-def test_known_hash_fits_its_password_only(password: str, stored: str) -> None:
+def test_known_hash_verifies_only_its_password(password: str, stored: str) -> None:
     assert is_good(stored)
     assert verify(password, stored, SETTINGS)
     assert not verify(f"{password}.", stored, SETTINGS)
@@ -244,7 +244,7 @@ def test_password_is_verified_in_the_form_that_was_hashed(
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_hash_like_ours_fits_no_compatibility_form(form: Literal["NFC", "NFD"]) -> None:
+def test_own_argon2_hash_is_not_compared_in_compatibility_form(form: Literal["NFC", "NFD"]) -> None:
     typed = "M\u00fc\u00dfig correct horse"
     made = Argon2id(salt=SALT, length=32, iterations=1, lanes=1, memory_cost=64)
     stored = made.derive_phc_encoded(unicodedata.normalize(form, typed).encode())
@@ -314,7 +314,7 @@ def test_wordpress_hashes_without_outer_space_and_with_slashes(stored: str) -> N
         f"$pbkdf2-sha256$i=1000${plain(SALT)}${plain(DIGEST)}" + "A" * 2_000,
     ],
 )
-def test_any_other_text_is_no_hash(stored: str) -> None:
+def test_unsupported_or_costly_hash_is_refused(stored: str) -> None:
     assert isinstance(found(stored), str)
 
 
@@ -393,7 +393,7 @@ def test_every_accepted_hash_can_be_verified(stored: str) -> None:
 
 @pytest.mark.parametrize("rounds", ["", "rounds=1000$"])
 @pytest.mark.parametrize("salt", ["a", "./aZ09./aZ09./aZ"])
-def test_every_accepted_setting_of_crypt_is_one_of_this_system(rounds: str, salt: str) -> None:
+def test_accepted_crypt_settings_are_supported_by_the_system(rounds: str, salt: str) -> None:
     for kind, size in (("6", 86), ("5", 43)):
         setting = f"${kind}${rounds}{salt}$"
         kept = found(setting + "." * size)

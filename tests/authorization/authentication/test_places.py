@@ -50,7 +50,7 @@ def test_pointers_of_every_size_are_followed(file: Path, places: Places) -> None
         assert places.place_of("203.0.113.7", "en") == "Far"
 
 
-def test_issuers_of_one_process_have_places_of_their_own(file: Path) -> None:
+def test_each_issuer_of_a_process_uses_its_own_geo_database(file: Path) -> None:
     def places_with(name: str, of: Path | None) -> Context:
         context = copy_context()
         context.run(ISSUER.set, name)

@@ -54,7 +54,7 @@ def test_false_positives_of_the_common_password_filter_are_rare() -> None:
     assert sum(map(is_well_known, made_up)) < 8
 
 
-def test_the_list_is_in_order_and_small() -> None:
+def test_common_password_filter_is_sorted_and_small() -> None:
     data = FILE.read_bytes()
     assert len(data) <= 4 * LARGEST < 400_000
     fingerprints = [data[at : at + 4] for at in range(0, len(data), 4)]

@@ -173,7 +173,7 @@ def test_file_has_every_event_once_though_two_processes_export(
     tell(database, story)
 
 
-def test_process_that_died_is_replaced_after_its_lease(tmp_path: Path) -> None:
+def test_export_of_a_dead_process_is_taken_over_after_its_lease(tmp_path: Path) -> None:
     async def story(log: Log) -> None:
         await log.write(1)
         await log.chain()

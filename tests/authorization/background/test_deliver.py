@@ -210,11 +210,11 @@ def test_unconfirmed_logout_token_is_sent_again_after_a_pause(tmp_path: Path, st
     run(tmp_path, story, status)
 
 
-def test_the_pauses_grow_to_an_hour() -> None:
+def test_pauses_between_attempts_grow_to_an_hour() -> None:
     assert [pause(attempts) for attempts in range(1, 9)] == [2, 10, 60, 300, 1800, 3600, 3600, 3600]
 
 
-def test_after_a_day_an_app_is_given_up(tmp_path: Path) -> None:
+def test_logout_delivery_is_given_up_after_a_day(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         leased = await it.end()
         while leased:
@@ -248,7 +248,7 @@ def test_disabled_app_or_app_without_logout_uri_receives_no_logout_token(tmp_pat
     run(tmp_path, story)
 
 
-def test_an_address_that_the_app_changed_meanwhile_is_the_one_that_counts(tmp_path: Path) -> None:
+def test_logout_token_is_sent_to_the_current_uri_of_the_app(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         moved = OpenIdRegistration(backchannel_logout_uri="https://old.example/logout")
         await it.write(lambda tx: tx.clients.change(replace(it.client, openid=moved)))
@@ -288,7 +288,7 @@ def test_expired_lease_of_a_killed_process_is_taken_over(database_url: str, tmp_
     run(tmp_path, story, database=database_url)
 
 
-def test_an_app_at_an_address_inside_is_not_reached_and_is_tried_again(tmp_path: Path) -> None:
+def test_logout_to_an_internal_address_is_not_sent_and_stays_queued(tmp_path: Path) -> None:
     async def story(it: Town) -> None:
         inside = OpenIdRegistration(backchannel_logout_uri="https://169.254.169.254/logout")
         await it.write(lambda tx: tx.clients.change(replace(it.client, openid=inside)))

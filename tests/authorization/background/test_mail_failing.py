@@ -16,7 +16,7 @@ from valetkey.web import log
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_failed_attempt_is_counted_and_server_that_takes_nothing_is_warned_of(
+def test_failed_email_is_counted_and_only_a_lost_connection_warns(
     tmp_path: Path, is_there: bool
 ) -> None:
     stream = io.StringIO()

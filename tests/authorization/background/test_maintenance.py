@@ -93,7 +93,7 @@ async def _fill(it: Harness) -> None:
     await it.refusals_recorded()
 
 
-def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path) -> None:
+def test_sweep_deletes_all_expired_rows_and_no_live_ones(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _fill(it)
         before = await _counts(it)
@@ -123,7 +123,7 @@ def test_nothing_that_lives_is_swept_and_everything_that_ended_is(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_a_used_code_is_remembered_for_an_hour_after_its_end(tmp_path: Path) -> None:
+def test_used_code_is_kept_for_an_hour_after_its_expiry(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
@@ -221,7 +221,7 @@ def test_sweep_pauses_after_each_transaction_but_the_last(
     run(tmp_path, story)
 
 
-def test_a_refusal_can_be_looked_up_for_a_week(tmp_path: Path) -> None:
+def test_refusal_can_be_found_by_its_reference_for_a_week(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", "x")
@@ -245,7 +245,7 @@ class _Broken(Store):
         raise DatabaseUnavailable
 
 
-def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
+def test_refusals_stay_queued_until_the_database_is_available(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -267,7 +267,7 @@ def test_refusals_wait_for_a_database_that_is_away_and_are_written_in_batches(
     run(tmp_path, story)
 
 
-def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
+def test_full_queue_drops_its_oldest_refusals() -> None:
     queue, now = ClientDecisionQueue(SYSTEM.random), Instant(0)
     references = [queue.enqueue(_REFUSAL, endpoint="/", at=now) for _ in range(10_001)]
     assert [decision.reference for decision in queue.waiting] == references[1:]
@@ -279,7 +279,7 @@ def test_under_a_flood_the_oldest_reasons_are_lost() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 100_000, "\U0001f511"])
-def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str) -> None:
+def test_refusal_with_any_text_is_stored(tmp_path: Path, database_url: str, text: str) -> None:
     async def story(it: Harness) -> None:
         queue = ClientDecisionQueue(SYSTEM.random)
         refusal = Refusal(ErrorCode.INVALID_REQUEST, text, text, text, text)
@@ -292,7 +292,7 @@ def test_any_reason_can_be_written(tmp_path: Path, database_url: str, text: str)
     run(tmp_path, story, database_url)
 
 
-def test_the_background_work_goes_on_and_on(
+def test_background_tasks_of_the_server_run_periodically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_WRITE_EVERY", "_SWEEP_EVERY", "_KEYS_EVERY"):
@@ -311,7 +311,7 @@ def test_the_background_work_goes_on_and_on(
     run(tmp_path, story)
 
 
-def test_ending_that_was_cut_off_continues_as_soon_as_the_server_starts(
+def test_interrupted_bulk_revocation_continues_at_server_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_SWEEP_EVERY", 3_600.0)

@@ -252,7 +252,7 @@ def test_permanent_smtp_error_ends_delivery(
     run(tmp_path, story)
 
 
-def test_a_link_that_is_dead_is_not_sent(tmp_path: Path) -> None:
+def test_email_with_an_expired_link_is_not_sent(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post(replace(VERIFY, good_until=Instant(NOON + minutes(20))))
         it.clock.forward(minutes(21))
@@ -287,7 +287,7 @@ def test_lg_25_line_breaks_in_addresses_cannot_add_headers(tmp_path: Path, to: s
     run(tmp_path, story)
 
 
-def test_lg_25_no_value_becomes_a_header_or_a_paragraph(tmp_path: Path) -> None:
+def test_lg_25_line_breaks_in_values_cannot_add_headers_links_or_markup(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         name = "ada\r\nBcc: x@evil.example\r\n\r\nhttps://evil.example/\u2029<b>"
         await it.post(replace(VERIFY, values={"username": name, "link": LINK}))
@@ -349,7 +349,7 @@ def _tls(folder: Path) -> ssl.SSLContext:
     return context
 
 
-def test_a_server_with_tls_and_a_password_is_spoken_to_as_it_wants(tmp_path: Path) -> None:
+def test_mail_server_gets_starttls_and_the_configured_password(tmp_path: Path) -> None:
     context = _tls(tmp_path)
     (tmp_path / "password").write_text("a mail password\n")
 
@@ -373,7 +373,7 @@ def test_a_server_with_tls_and_a_password_is_spoken_to_as_it_wants(tmp_path: Pat
         assert len(receiver.took) == 1
 
 
-def test_a_server_without_starttls_gets_nothing(tmp_path: Path) -> None:
+def test_mail_server_without_starttls_gets_no_email(tmp_path: Path) -> None:
     async def story(it: Town, receiver: Receiver) -> None:
         await it.post()
         await it.deliver()

@@ -150,7 +150,7 @@ def test_long_queue_of_one_subject_is_sent_after_an_outage(
     run(tmp_path, story, database=database_url)
 
 
-def test_receiver_that_is_gone_is_disabled_at_once(tmp_path: Path) -> None:
+def test_webhook_is_disabled_when_the_receiver_answers_410(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         receiver = Receiver(status=410)
         delivery = delivery_to(it, receiver)
@@ -246,7 +246,7 @@ def test_order_and_ids_survive_senders_that_die(tmp_path: Path, database_url: st
     run(tmp_path, story, database=database_url)
 
 
-def test_unsubscribed_events_cost_no_statement(tmp_path: Path) -> None:
+def test_listener_accepts_only_subscribed_events(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         store = it.foundation.store
         await read_wanted(store, store.listener(SubscribedEvents))

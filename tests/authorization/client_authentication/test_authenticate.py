@@ -37,7 +37,7 @@ def _header(text: str | bytes) -> str:
         ("wéb:é", "wéb", "é", "é"),
     ],
 )
-def test_a_header_is_read_as_the_rfc_encodes_it_and_as_it_was_sent(
+def test_basic_header_is_read_both_form_decoded_and_raw(
     text: str, client_id: str, secret: str, raw: str
 ) -> None:
     assert read_basic(_header(text)) == Basic(client_id, secret, raw)
@@ -66,13 +66,13 @@ def test_missing_authorization_header_gives_no_credentials() -> None:
         _header(b"\xff:x"),
     ],
 )
-def test_a_loose_header_is_refused(header: str) -> None:
+def test_malformed_basic_header_is_refused(header: str) -> None:
     with pytest.raises(Refused) as caught:
         read_basic(header)
     assert caught.value.refusal.code is ErrorCode.INVALID_CLIENT
 
 
-def test_each_method_that_code_names_is_in_the_registry() -> None:
+def test_each_authentication_method_is_in_the_registry() -> None:
     assert {method.name for method in METHODS} >= {member.value for member in AuthenticationMethod}
 
 

@@ -19,7 +19,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 
 
-def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
+def test_client_change_through_another_engine_takes_effect_at_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         await it.own_token("svc")
@@ -36,7 +36,7 @@ def test_a_change_through_another_engine_counts_at_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_second_secret_counts_at_once_and_the_first_ends_in_time(tmp_path: Path) -> None:
+def test_second_secret_is_valid_at_once_and_the_first_expires_on_time(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await it.client("svc", grant_types=("client_credentials",))
         await it.own_token("svc")
@@ -110,7 +110,7 @@ def test_stale_worker_issues_nothing_to_a_disabled_client(
     run(tmp_path, story)
 
 
-def test_enabled_client_gets_tokens_from_a_process_that_heard_of_nothing(
+def test_enabled_client_gets_tokens_from_a_process_with_a_stale_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -164,7 +164,7 @@ def test_unknown_client_and_wrong_secret_do_the_same_reads(
     run(tmp_path, story)
 
 
-def test_client_is_current_until_the_register_changes(tmp_path: Path) -> None:
+def test_cached_client_is_current_until_it_is_changed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         directory = ClientDirectory(it.foundation.store)

@@ -43,7 +43,7 @@ async def _ask(it: Harness, assertion: str, **fields: str) -> Answer:
     return await it.post("/oauth/token", form)
 
 
-def test_an_assertion_proves_its_client_with_or_without_its_name(tmp_path: Path) -> None:
+def test_assertion_authenticates_its_client_with_or_without_client_id(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _client(it)
         assert (await _ask(it, _assertion(it))).status == 200

@@ -18,7 +18,7 @@ from valetkey.kernel.refusal import Refused
 from valetkey.web.body import Form
 
 
-def test_a_good_secret_is_noted_and_a_wrong_one_is_not(tmp_path: Path) -> None:
+def test_use_of_a_valid_secret_is_recorded_and_of_a_wrong_one_is_not(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         uses, store = SecretUses(), it.foundation.store

@@ -78,7 +78,7 @@ def memories(monkeypatch: pytest.MonkeyPatch) -> list[VerifiedSecrets]:
     return made
 
 
-def test_verified_secret_is_verified_again_after_a_minute_and_in_another_place(
+def test_verified_secret_is_verified_again_after_a_minute_and_per_method(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -118,7 +118,7 @@ def test_secret_in_the_url_is_verified_and_counted_each_time(
 
 @pytest.mark.parametrize("send", [_in_body, _in_header])
 @pytest.mark.parametrize("change", ["disable", "rotate", "end", "delete"])
-def test_change_by_another_process_is_noticed_as_soon_as_without_the_memory(
+def test_change_by_another_process_invalidates_a_remembered_secret(
     tmp_path: Path,
     database_url: str,
     send: Callable[[Harness], Awaitable[Answer]],
@@ -195,7 +195,7 @@ def test_remembered_secret_expires_on_time(tmp_path: Path) -> None:
         ("client_secret_post", _in_body, _in_header),
     ],
 )
-def test_registered_place_is_required_after_a_success(
+def test_registered_auth_method_is_required_after_a_success(
     tmp_path: Path,
     registered: str,
     right: Callable[[Harness], Awaitable[Answer]],
@@ -212,7 +212,7 @@ def test_registered_place_is_required_after_a_success(
     run(tmp_path, story)
 
 
-def test_remembered_credential_counts_neither_for_another_client_nor_beside_another(
+def test_remembered_secret_is_refused_for_another_client_or_a_second_method(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -237,7 +237,7 @@ def test_remembered_credential_counts_neither_for_another_client_nor_beside_anot
     run(tmp_path, story)
 
 
-def test_wrong_secrets_are_delayed_as_before(tmp_path: Path) -> None:
+def test_wrong_secrets_are_throttled_between_remembered_successes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await _service(it)
         for _ in range(it.settings.limits.client_failures):
@@ -291,7 +291,7 @@ def test_memory_is_bounded_and_holds_successes_only(
     run(tmp_path, story)
 
 
-def test_nothing_in_memory_contains_a_secret_or_the_same_key_as_another_process(
+def test_memory_holds_no_plain_secret_and_its_digests_differ_per_process(
     tmp_path: Path, memories: list[VerifiedSecrets]
 ) -> None:
     digests: list[bytes] = []

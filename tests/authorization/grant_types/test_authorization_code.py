@@ -22,7 +22,7 @@ async def _shrink(it: Harness, client_id: str, *scopes: str) -> None:
     assert not isinstance(result, tuple), result
 
 
-def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) -> None:
+def test_replayed_code_is_refused_and_revokes_its_grant(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
@@ -51,7 +51,7 @@ def test_a_code_gives_tokens_once_and_the_second_time_ends_them(tmp_path: Path) 
         ("", {"resource": "https://other.example"}),
     ],
 )
-def test_a_wrong_proof_spoils_the_code(
+def test_wrong_verifier_redirect_uri_or_resource_invalidates_the_code(
     tmp_path: Path, challenge: str, said: dict[str, str]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -74,7 +74,7 @@ def test_a_wrong_proof_spoils_the_code(
         ("", {"resource": "", "scope": "write"}),
     ],
 )
-def test_a_right_proof_is_enough(tmp_path: Path, challenge: str, said: dict[str, str]) -> None:
+def test_valid_proof_redeems_the_code(tmp_path: Path, challenge: str, said: dict[str, str]) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.exchange("web", await it.code("web", code_challenge=challenge), **said)
@@ -94,7 +94,7 @@ def test_invalid_code_is_refused_without_an_event(tmp_path: Path, code: str) -> 
     run(tmp_path, story)
 
 
-def test_a_code_of_another_client_is_left_alone(tmp_path: Path) -> None:
+def test_failed_use_by_another_client_does_not_consume_the_code(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("thief")
@@ -105,7 +105,7 @@ def test_a_code_of_another_client_is_left_alone(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_expired_code_is_no_replay(tmp_path: Path) -> None:
+def test_expired_code_is_refused_and_not_recorded_as_a_replay(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web")
@@ -118,7 +118,7 @@ def test_an_expired_code_is_no_replay(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_code_without_its_consent_gives_nothing(tmp_path: Path) -> None:
+def test_code_is_refused_after_its_consent_was_reduced_or_deleted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         code = await it.code("web", "notes:read account:read")
@@ -150,7 +150,7 @@ def test_scope_is_never_wider_than_what_the_client_is_registered_for(tmp_path: P
     run(tmp_path, story)
 
 
-def test_a_code_of_a_session_ends_with_it_only_where_the_client_wants_that(
+def test_grant_ends_with_its_session_only_if_the_client_requires_it(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

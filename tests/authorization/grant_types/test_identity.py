@@ -40,7 +40,7 @@ async def _exchange(it: Harness, scope: str = "openid", **options: object) -> An
     return answer
 
 
-def test_a_code_brings_an_id_token_about_its_sign_in(tmp_path: Path, database_url: str) -> None:
+def test_id_token_of_a_code_describes_its_sign_in(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         began = it.clock.now
         answer = await _exchange(it, nonce="n-1", methods=("pwd",))
@@ -124,7 +124,7 @@ def test_refreshed_id_token_describes_the_same_sign_in(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_a_password_sent_through_an_app_is_no_sign_in_here(tmp_path: Path) -> None:
+def test_password_grant_issues_no_id_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password", "refresh_token"), scopes=IDENTITY)
         await it.password(PASSWORD)
@@ -141,7 +141,7 @@ def test_a_password_sent_through_an_app_is_no_sign_in_here(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_gr_09_a_client_cannot_sign_itself_in(tmp_path: Path) -> None:
+def test_gr_09_client_credentials_with_identity_scopes_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("robot", grant_types=("client_credentials", "authorization_code"))
         for scope in ("openid", "openid client:read", "offline_access", "email"):
@@ -152,7 +152,7 @@ def test_gr_09_a_client_cannot_sign_itself_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_who_allowed_offline_access_is_served_after_signing_out(
+def test_refresh_token_survives_sign_out_only_with_offline_access(
     tmp_path: Path, database_url: str, offline: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -188,7 +188,7 @@ def test_info_contains_only_the_claims_of_the_identity_scopes(
     run(tmp_path, story)
 
 
-def test_a_pairwise_client_finds_its_own_name_in_the_id_token(tmp_path: Path) -> None:
+def test_id_token_of_a_pairwise_client_has_a_pairwise_subject(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY)
 

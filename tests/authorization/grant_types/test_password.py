@@ -21,7 +21,7 @@ async def _ask(it: Harness, client_id: str = "own", **parameters: str) -> Answer
     return await it.token(client_id, **form)
 
 
-def test_the_users_password_begins_a_grant(tmp_path: Path) -> None:
+def test_correct_password_issues_an_access_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",), access_token_lifetime=hours(8))
         await it.password(_WORD)
@@ -63,7 +63,7 @@ def test_invalid_password_request_is_refused_without_a_token(
     run(tmp_path, story)
 
 
-def test_a_client_without_scopes_gets_no_token_without_scope(tmp_path: Path) -> None:
+def test_password_request_of_a_client_without_scopes_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",), scopes=())
         await it.password(_WORD)
@@ -72,7 +72,7 @@ def test_a_client_without_scopes_gets_no_token_without_scope(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_an_account_with_a_second_factor_signs_in_at_the_page(tmp_path: Path) -> None:
+def test_password_grant_is_refused_for_user_with_a_second_factor(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("own", grant_types=("password",))
         await it.password(_WORD)
@@ -89,7 +89,7 @@ def test_an_account_with_a_second_factor_signs_in_at_the_page(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_a_public_client_is_never_shown_a_password(tmp_path: Path) -> None:
+def test_password_grant_is_refused_for_public_client(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await it.client("own", grant_types=("password",))
         await it.password(_WORD)
@@ -117,7 +117,7 @@ def test_user_disabled_meanwhile_gets_no_token(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_user_who_must_add_a_second_factor_signs_in_at_the_page(
+def test_password_grant_is_refused_for_user_who_must_add_a_second_factor(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -10,7 +10,7 @@ from tests.support.harness import Harness, run
 from valetkey.kernel.moment import days
 
 
-def test_of_many_at_once_all_get_one_successor(tmp_path: Path, database_url: str) -> None:
+def test_parallel_refreshes_get_the_same_successor(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         token = (await it.tokens("spa")).text("refresh_token")
@@ -24,7 +24,7 @@ def test_of_many_at_once_all_get_one_successor(tmp_path: Path, database_url: str
     run(tmp_path, story, database_url)
 
 
-def test_a_grant_that_ends_in_the_middle_gives_nothing(tmp_path: Path, database_url: str) -> None:
+def test_grant_revoked_meanwhile_leaves_no_valid_token(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         for _ in range(5):
@@ -57,7 +57,7 @@ def test_invalid_refresh_token_is_refused(tmp_path: Path, token: str) -> None:
     run(tmp_path, story)
 
 
-def test_a_grant_without_refresh_token_has_none_to_use(tmp_path: Path) -> None:
+def test_forged_refresh_token_for_a_grant_without_one_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("once", grant_types=("authorization_code",))
         await it.client("web")
@@ -74,7 +74,7 @@ def test_a_grant_without_refresh_token_has_none_to_use(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_not_used_for_long_is_idle_and_no_theft(tmp_path: Path) -> None:
+def test_idle_refresh_token_is_refused_and_not_recorded_as_theft(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
@@ -160,7 +160,7 @@ def test_another_client_gets_nothing_for_a_lost_response(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_lost_response_is_not_repeated_once_a_successor_that_stays_was_used(
+def test_lost_response_is_not_repeated_once_a_permanent_successor_was_used(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

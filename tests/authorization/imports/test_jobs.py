@@ -146,7 +146,7 @@ _UNVERIFIABLE = {
 }
 
 
-def test_accepted_hash_lets_its_user_in_and_no_stored_hash_is_an_error(tmp_path: Path) -> None:
+def test_accepted_hashes_sign_in_and_unverifiable_ones_are_refused(tmp_path: Path) -> None:
     rows = [
         {"username": name, "email": f"{name}@example.com", "password_hash": password_hash}
         for name, password_hash in (_HASHES | _UNVERIFIABLE).items()

@@ -183,7 +183,7 @@ def test_realm_becomes_files_that_are_imported_and_applied(tmp_path: Path) -> No
     assert "access_token" in answer.json()
 
 
-def test_clients_keep_what_the_rules_allow(tmp_path: Path) -> None:
+def test_valid_client_metadata_is_converted_and_weak_secret_omitted(tmp_path: Path) -> None:
     assert _convert(tmp_path).code == 0
     clients = {client["client_id"]: client for client in _apply(tmp_path)["clients"]}
     assert list(clients) == ["shop", "app", "minus", "tv", "weaker"]
@@ -282,7 +282,7 @@ def test_other_files_and_existing_ones_are_refused(tmp_path: Path) -> None:
     assert _convert(tmp_path, _REALM, "--force").code == 0
 
 
-def test_shapes_that_no_export_has_are_no_failure(tmp_path: Path) -> None:
+def test_malformed_export_does_not_stop_the_conversion(tmp_path: Path) -> None:
     strange: list[Any] = [None, 1, "x", [], {}, [None], [[]], {"a": 1}]
     for number, value in enumerate(strange):
         keys = ("roles", "groups", "users", "clients", "components", "identityProviders")

@@ -7,7 +7,7 @@ from valetkey.authorization.layout.language import LANGUAGES, Language, translat
 from valetkey.authorization.model.email import EmailKind, every_kind, label_of
 
 
-def test_every_kind_has_a_name_of_its_own() -> None:
+def test_every_kind_has_a_unique_label() -> None:
     assert FEATURES
     labels = {kind.label for kind in every_kind()}
     assert len(labels) == len(every_kind()) > len(EmailKind)

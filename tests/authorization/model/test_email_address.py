@@ -28,13 +28,13 @@ def test_domain_is_stored_in_ascii(typed: str, stored: str) -> None:
     assert fold(typed) == fold(stored)
 
 
-def test_letters_that_fold_alike_are_different_domains() -> None:
+def test_idn_domains_with_the_same_case_folding_are_different() -> None:
     assert fold("ada@straße.example") != fold("ada@strasse.example")
     assert fold("ADA@Example.com") == fold("ada@example.com")
     assert fold("STRASSE") == fold("straße")
 
 
-def test_domain_is_shown_in_its_letters() -> None:
+def test_punycode_domain_is_shown_in_unicode() -> None:
     assert shown_email("ada@xn--bcher-kva.example") == "ada@bücher.example"
     assert shown_email("ada@XN--BCHER-KVA.example") == "ada@bücher.example"
     for other in ("ada@example.com", "ada@xn--a.example", "ada", "ada@bücher.example"):

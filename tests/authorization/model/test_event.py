@@ -120,7 +120,7 @@ def test_every_event_has_a_unique_name_and_a_description() -> None:
         assert event.__doc__
 
 
-def test_each_has_a_sentence_that_its_fields_fill() -> None:
+def test_every_event_has_a_sentence_with_placeholders_for_its_fields() -> None:
     for event in EVENTS:
         assert event.sentence, event.name
         blanks = set(re.findall(r"%\((\w+)\)s", event.sentence))
@@ -412,7 +412,7 @@ def test_operation_that_changes_nothing_records_no_event(tmp_path: Path, rounds:
     run(tmp_path, story)
 
 
-def test_why_clients_are_removed_is_documented_and_true_of_all_of_them() -> None:
+def test_reasons_for_removed_clients_are_documented() -> None:
     docstring = ClientRemoved.__doc__ or ""
     assert set(re.findall(r"`(\w+)`", docstring)) == {"because", *get_args(RemovedBecause)}
     assert not docstring.startswith("A client that had registered itself")

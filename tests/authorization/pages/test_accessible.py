@@ -53,7 +53,7 @@ def _kind(element: Element) -> tuple[object, ...]:
     return element.name, tuple(sorted(attributes)), values, bool(element.text), holders
 
 
-def test_axe_reports_nothing(tab: Page) -> None:
+def test_axe_reports_no_violations(tab: Page) -> None:
     complaints: dict[str, Sequence[Sequence[str]]] = {}
     checked_kinds: set[object] = set()
     coloured: set[object] = set()
@@ -131,7 +131,7 @@ OUTSIDE = """() => {
 ROOMS = ((320, 16), (390, 16), (1280, 32), (640, 32))
 
 
-def test_german_words_fit_phones_and_text_at_twice_its_size(browser: Browser) -> None:
+def test_german_pages_fit_phones_and_doubled_text_size(browser: Browser) -> None:
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()
     tab.route("**/*", answering(Brand("Acme", terms_url="/terms"), GERMAN))
@@ -187,7 +187,7 @@ _MISPLACED = f"""() => {{ {_CONTROLS}
 }}"""
 
 
-def test_keyboard_reaches_every_control_and_shows_where_it_is(browser: Browser) -> None:
+def test_every_control_is_focusable_by_keyboard_with_visible_focus(browser: Browser) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     tab.route("**/*", answering(Brand("Acme", terms_url="/terms")))

@@ -28,7 +28,7 @@ tls_proxy = true
 """
 
 
-def test_every_command_on_every_page_names_the_configuration() -> None:
+def test_every_shown_command_has_the_config_option() -> None:
     commands: set[str] = set()
     for name, page in EXAMPLES.items():
         viewer = replace(viewer_of(page), configuration=FILE)
@@ -64,7 +64,7 @@ def test_path_of_a_public_server_is_shown_to_administrators_only(
     assert configuration.shown(administers=True) == administrator.format(path=path)
 
 
-def test_configuration_that_commands_find_by_themselves_is_not_named(
+def test_configuration_in_the_default_location_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

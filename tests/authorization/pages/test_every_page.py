@@ -82,7 +82,7 @@ def test_page_is_well_formed_with_title_and_heading(readings: Mapping[str, Readi
         assert reading.the("main").text, name
 
 
-def test_page_holds_no_script_and_no_style_of_its_own(readings: Mapping[str, Reading]) -> None:
+def test_pages_have_no_inline_script_or_style(readings: Mapping[str, Reading]) -> None:
     ours = {script.path for script in assets(BRAND).scripts.values()}
     for page, reading in readings.items():
         framed = list(reading.all("style", "iframe", "object", "base"))
@@ -99,7 +99,7 @@ def test_page_holds_no_script_and_no_style_of_its_own(readings: Mapping[str, Rea
                 )
 
 
-def test_page_recommends_no_paper_of_an_app_to_anybody(readings: Mapping[str, Reading]) -> None:
+def test_links_to_policies_of_apps_have_rel_nofollow(readings: Mapping[str, Reading]) -> None:
     for name, reading in readings.items():
         links = reading.all("a")
         papers = [a for a in links if "papers" in a.holders[-1].attributes.get("class", "")]
@@ -116,7 +116,7 @@ def test_page_has_headings_in_order(readings: Mapping[str, Reading]) -> None:
         assert all(after <= before + 1 for before, after in pairwise(levels)), name
 
 
-def test_page_sends_every_form_here_by_post_with_the_csrf_value(
+def test_forms_are_posted_to_this_server_with_the_csrf_value(
     readings: Mapping[str, Reading],
 ) -> None:
     for name, reading in readings.items():
@@ -138,7 +138,7 @@ def test_page_sends_every_form_here_by_post_with_the_csrf_value(
             assert list(reading.inside(form, "button")), name
 
 
-def test_page_labels_every_input_and_gives_each_id_once(readings: Mapping[str, Reading]) -> None:
+def test_every_input_has_a_label_and_ids_are_unique(readings: Mapping[str, Reading]) -> None:
     for name, reading in readings.items():
         ids = [e.attributes["id"] for e in reading.elements if "id" in e.attributes]
         labelled = {label.attributes["for"]: label.text for label in reading.all("label")}
@@ -152,7 +152,7 @@ def test_page_labels_every_input_and_gives_each_id_once(readings: Mapping[str, R
             assert set(described.split()) <= set(ids), name
 
 
-def test_page_gives_every_image_its_size_so_that_nothing_moves(
+def test_every_image_has_alt_text_width_and_height(
     readings: Mapping[str, Reading],
 ) -> None:
     for name, reading in readings.items():
@@ -163,7 +163,7 @@ def test_page_gives_every_image_its_size_so_that_nothing_moves(
 _LARGE = (ApiReferencePage, ProfilePage, EventsPage, ConsoleOverviewPage)
 
 
-def test_page_weighs_less_than_50_kilobytes_with_all_it_loads() -> None:
+def test_page_and_its_assets_are_smaller_than_the_limit() -> None:
     sizes = {asset.path: len(asset.body) for asset in assets(BRAND)}
     loads = dict.fromkeys(sizes, 0)
     for name, page in EXAMPLES.items():
@@ -183,7 +183,7 @@ def test_page_weighs_less_than_50_kilobytes_with_all_it_loads() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])
-def test_page_shows_a_hostile_name_as_text(name: str) -> None:
+def test_malicious_name_is_escaped_on_every_page(name: str) -> None:
     page = render(EXAMPLES[name], brand=BRAND)
 
     assert b"<script>" not in page
@@ -193,7 +193,7 @@ def test_page_shows_a_hostile_name_as_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n.endswith("hostile")])
-def test_page_isolates_names_and_takes_out_what_turns_the_direction_of_text(name: str) -> None:
+def test_names_are_in_bdi_elements_without_bidirectional_controls(name: str) -> None:
     page = render(EXAMPLES[name], brand=BRAND).decode()
     reading = Reading(page.encode())
 
@@ -218,7 +218,7 @@ def test_template_uses_only_fields_of_its_page(template: str) -> None:
 
 
 @pytest.mark.parametrize("template", _templates())
-def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> None:
+def test_no_macro_has_the_name_of_a_page_field(template: str) -> None:
     taken: set[str] = set()
     waiting = [template]
     while waiting:
@@ -239,7 +239,7 @@ def test_no_field_of_a_page_is_hidden_by_a_macro_of_that_name(template: str) -> 
     assert not taken & {name for page in pages for name in page.__struct_fields__}
 
 
-def test_no_fault_is_in_a_closed_section(readings: Mapping[str, Reading]) -> None:
+def test_errors_are_not_inside_closed_sections(readings: Mapping[str, Reading]) -> None:
     for name, reading in readings.items():
         for element in reading.elements:
             if "aria-invalid" in element.attributes or element.attributes.get("role") == "alert":

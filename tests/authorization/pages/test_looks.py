@@ -81,7 +81,7 @@ def tab(browser: Browser) -> Iterator[Page]:
     ]
 
 
-def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page) -> None:
+def test_elements_stay_inside_the_page_and_targets_are_large_enough(tab: Page) -> None:
     faults: dict[tuple[str, int], list[str]] = {}
     for name in widest():
         tab.goto(f"{SERVER}/{name}")
@@ -95,7 +95,7 @@ def test_nothing_sticks_out_and_everything_can_be_hit(tab: Page) -> None:
     assert {page: elements for page, elements in faults.items() if elements} == {}
 
 
-def test_nothing_sticks_out_from_right_to_left(browser: Browser) -> None:
+def test_elements_stay_inside_the_page_in_right_to_left_layout(browser: Browser) -> None:
     context = browser.new_context(viewport={"width": 320, "height": 700})
     tab = context.new_page()
     tab.route("**/*", answering(BRAND, MIRRORED))
@@ -108,7 +108,7 @@ def test_nothing_sticks_out_from_right_to_left(browser: Browser) -> None:
     assert {name: elements for name, elements in faults.items() if elements} == {}
 
 
-def test_forced_colors_keep_what_only_colors_show(tab: Page) -> None:
+def test_forced_colors_keep_outlines_and_chart_bars_visible(tab: Page) -> None:
     tab.emulate_media(forced_colors="active")
     faults: dict[str, list[str]] = {}
     for name in ("admin_users", "admin_user", "usage", "sessions", "health"):
@@ -145,7 +145,7 @@ def test_sign_in_and_consent_fit_a_small_phone_in_every_language(browser: Browse
     assert {page: elements for page, elements in faults.items() if elements} == {}
 
 
-def test_the_focus_can_be_seen_on_every_control(tab: Page) -> None:
+def test_focus_is_visible_on_every_control(tab: Page) -> None:
     tab.goto(f"{SERVER}/consent")
     seen: list[str] = []
     for _ in range(6):
@@ -181,7 +181,7 @@ def test_buttons_that_need_a_script_are_hidden_without_one(browser: Browser) -> 
     assert {name: elements for name, elements in buttons.items() if elements} == {}
 
 
-def test_sends_what_was_chosen(tab: Page) -> None:
+def test_consent_form_sends_the_chosen_scopes(tab: Page) -> None:
     tab.goto(f"{SERVER}/consent")
     tab.uncheck("#scope-3")
     with tab.expect_request("**/oauth/consent*") as sent:
@@ -192,7 +192,7 @@ def test_sends_what_was_chosen(tab: Page) -> None:
     assert fields == {"csrf": ["csrf-value"], "scope": ["notes:read"], "decision": ["allow"]}
 
 
-def test_follows_the_visitor_into_the_dark(tab: Page) -> None:
+def test_page_follows_the_color_scheme_of_the_browser(tab: Page) -> None:
     tab.goto(f"{SERVER}/sign_in")
     tab.emulate_media(color_scheme="light")
     light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -274,7 +274,7 @@ def test_the_menu_of_the_viewer_works_by_keyboard_without_a_script_on_a_phone(
     assert shown == ways
 
 
-def test_tabs_of_a_phone_begin_at_the_current_one_and_fade_where_more_follow(
+def test_tabs_on_a_phone_scroll_to_the_current_one_and_fade_at_hidden_ends(
     browser: Browser,
 ) -> None:
     context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
@@ -351,7 +351,7 @@ def test_permissions_can_be_filtered(tab: Page) -> None:
     assert shown.count() == len(SCOPES)
 
 
-def test_a_hostile_name_stays_within_its_own_text(tab: Page) -> None:
+def test_malicious_app_name_does_not_reorder_the_heading(tab: Page) -> None:
     tab.goto(f"{SERVER}/consent_hostile")
 
     heading = tab.inner_text("h1")

@@ -98,7 +98,7 @@ def _html(kind: EmailKind, language: str, accent: str) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_email_is_readable(browser: Browser, scheme: Literal["light", "dark"]) -> None:
+def test_emails_fit_with_good_contrast(browser: Browser, scheme: Literal["light", "dark"]) -> None:
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
     with_button = set[EmailKind]()
@@ -120,7 +120,7 @@ def test_every_email_is_readable(browser: Browser, scheme: Literal["light", "dar
 
 
 @pytest.mark.parametrize("reader", ["web", "word"])
-def test_every_email_keeps_its_look_where_readers_remove_parts(
+def test_email_stays_readable_after_mail_clients_remove_styles(
     browser: Browser, reader: Literal["web", "word"]
 ) -> None:
     """What mail readers on the web and Outlook for Windows leave of an email is whole."""
@@ -197,7 +197,7 @@ def test_links_of_an_email_are_plain_in_text_and_html() -> None:
         assert set(re.findall(r"https?://\S+", text.get_content())) == {link for link, _ in shown}
 
 
-def test_values_make_no_button() -> None:
+def test_value_cannot_inject_a_button() -> None:
     values = VALUES | {"username": "\x01https://evil.example"}
     email = Email(EmailKind.VERIFY_EMAIL, "ada@example.com", "en", values, None)
     message = message_of(

@@ -107,7 +107,7 @@ def test_policy_allows_only_own_stylesheet_images_and_forms() -> None:
         ("http://[::1]:8080/cb", "http:"),
     ],
 )
-def test_policy_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: str) -> None:
+def test_policy_allows_the_redirect_uri_as_form_target(redirect_uri: str, source: str) -> None:
     policy = content_security_policy(returns_to=redirect_uri)
 
     assert f"; form-action 'self' {source};" in policy
@@ -123,7 +123,7 @@ def test_policy_lets_a_form_end_at_the_redirect_uri(redirect_uri: str, source: s
         "",
     ],
 )
-def test_address_adds_nothing_to_the_policy(text: str) -> None:
+def test_redirect_uri_cannot_inject_policy_directives(text: str) -> None:
     policy = content_security_policy(returns_to=text)
 
     assert len(policy.split("; ")) == 6
@@ -181,7 +181,7 @@ def test_page_leaves_out_links_and_logos_that_are_not_https() -> None:
     assert [image.attributes["class"] for image in reading.all("img")] == ["brand-icon"]
 
 
-def test_links_to_the_papers_of_the_app() -> None:
+def test_page_links_to_privacy_policy_and_terms_of_the_app() -> None:
     reading = Reading(render(consent(), brand=Brand()))
 
     assert reading.links() == [PRINTER.policy_url, PRINTER.terms_url]
@@ -195,7 +195,7 @@ def test_initial_is_the_first_letter_of_the_app_name(name: str, letter: str) -> 
     assert initial(name) == letter
 
 
-def test_documentation_is_that_of_the_page_or_the_nearest_above() -> None:
+def test_documentation_link_is_inherited_from_the_parent_page() -> None:
     pages = AREAS["admin"]
     menu = Menu(pages)
     named = {page.path: menu.navigation(page).docs for page in pages}

@@ -9,7 +9,7 @@ def test_user_is_shown_by_name_and_email_address() -> None:
     assert (ada.shown_name, ada.shown_account) == ("Ada Lovelace", "ada@example.com")
 
 
-def test_user_without_a_name_is_called_by_username() -> None:
+def test_user_without_a_name_is_shown_by_username() -> None:
     assert CurrentUser("ada").shown_name == "ada"
     assert CurrentUser("ada").shown_account == ""
     assert CurrentUser("ada", "Ada Lovelace").shown_account == "ada"

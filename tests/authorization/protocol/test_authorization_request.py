@@ -89,14 +89,14 @@ def test_unknown_and_disabled_clients_are_refused_in_the_same_words() -> None:
         "https://evil.test",
     ],
 )
-def test_only_a_registered_redirect_uri_is_proven(text: str) -> None:
+def test_unregistered_redirect_uri_is_refused(text: str) -> None:
     with pytest.raises(Refused) as caught:
         verify_return_address({"redirect_uri": text, "state": "x"}, WEB)
     assert caught.value.refusal.code is ErrorCode.INVALID_REQUEST
     assert caught.value.refusal.check == "redirect_uri.unknown"
 
 
-def test_the_record_of_a_wrong_redirect_uri_leaves_out_what_may_be_secret() -> None:
+def test_record_of_a_wrong_redirect_uri_omits_query_and_fragment() -> None:
     with pytest.raises(Refused) as caught:
         verify_return_address({"redirect_uri": "https://evil.test/cb?token=s3cret#s3cret"}, WEB)
     assert caught.value.refusal.received == "'https://evil.test/cb'"
@@ -110,7 +110,7 @@ def test_the_record_of_a_wrong_redirect_uri_can_be_stored_and_shown() -> None:
     assert caught.value.refusal.received == r"'https://app\x00\n\u0430'"
 
 
-def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
+def test_redirect_uri_may_be_omitted_only_if_exactly_one_is_registered() -> None:
     returns = verify_return_address(parameters(redirect_uri="-"), WEB)
     assert returns.redirect_uri == "https://app.example/cb"
     assert not returns.redirect_uri_given
@@ -120,7 +120,7 @@ def test_a_redirect_uri_may_be_left_out_only_where_there_is_one() -> None:
         assert caught.value.refusal.check == "redirect_uri.missing"
 
 
-def test_a_native_app_on_loopback_names_its_port() -> None:
+def test_native_app_may_use_any_port_on_loopback() -> None:
     request_parameters = parameters(redirect_uri="http://127.0.0.1:65535/cb")
     assert (
         verify_return_address(request_parameters, NATIVE).redirect_uri
@@ -267,11 +267,11 @@ def test_invalid_authorization_request_is_refused(
     assert all(" " <= c <= "~" and c not in '"\\' for c in refusal.description)
 
 
-def test_a_public_client_with_a_challenge_is_welcome() -> None:
+def test_public_client_with_a_challenge_is_accepted() -> None:
     assert asked(NATIVE, redirect_uri="http://127.0.0.1/cb", **PKCE).code_challenge == CHALLENGE
 
 
-def test_the_default_response_mode_and_the_one_resource_may_be_named() -> None:
+def test_explicit_default_response_mode_and_resource_change_nothing() -> None:
     assert asked(response_mode="query", resource=API) == asked()
 
 
@@ -302,7 +302,7 @@ def test_an_implicit_request_is_answered_in_the_fragment() -> None:
         ({"max_age": "0"}, 0, True),
     ],
 )
-def test_some_requests_want_a_fresh_sign_in(changed: dict[str, str], age: int, fresh: bool) -> None:
+def test_prompt_or_max_age_forces_a_sign_in(changed: dict[str, str], age: int, fresh: bool) -> None:
     assert asked(WEB, **changed).wants_fresh_sign_in(Instant(NOW - age), NOW) is fresh
 
 

@@ -29,13 +29,13 @@ def test_a_code_goes_into_the_query_with_state_and_issuer() -> None:
     assert url.isprintable()
 
 
-def test_the_query_that_was_registered_stays_in_front() -> None:
+def test_registered_query_precedes_the_response_parameters() -> None:
     returns = ReturnAddress("https://app.example/cb?a=1&b=2", True, ResponseMode.QUERY, None)
     url = _sent(returns, (("code", "abc"),))
     assert url.startswith("https://app.example/cb?a=1&b=2&code=abc&iss=")
 
 
-def test_az_23_a_fragment_cannot_be_carried_over_to_the_client() -> None:
+def test_az_23_response_url_ends_with_an_empty_fragment() -> None:
     returns = ReturnAddress("https://app.example/cb", True, ResponseMode.QUERY, None)
     assert _sent(returns, (("code", "abc"),)).endswith("#")
 

@@ -43,7 +43,7 @@ EXAMPLE = """{
 }"""
 
 
-def test_the_specifications_example_is_understood() -> None:
+def test_claims_request_example_of_the_specification_is_parsed() -> None:
     request = ClaimsRequest.parse(EXAMPLE)
     assert request.userinfo == {
         "given_name": ClaimRequest(essential=True),
@@ -82,7 +82,7 @@ def test_claims_request_without_known_claims_is_empty(text: str) -> None:
     assert ClaimsRequest.parse(text).encode() == ""
 
 
-def test_values_that_are_no_strings_are_not_compared() -> None:
+def test_claim_values_that_are_not_strings_are_ignored() -> None:
     request = ClaimsRequest.parse('{"id_token":{"email_verified":{"value":true,"values":[1,"x"]}}}')
     assert request.id_token["email_verified"] == ClaimRequest(values=("x",))
 
@@ -152,13 +152,13 @@ def test_minimal_user_record_yields_only_the_claims_of_every_user() -> None:
     }
 
 
-def test_sentences_of_scopes_follow_the_name_of_an_app() -> None:
+def test_scope_sentences_begin_with_a_verb_and_have_no_full_stop() -> None:
     for sentence in IDENTITY_SCOPES.values():
         assert sentence.split()[0] in {"know", "read", "confirm", "keep"}
         assert not sentence.endswith(".")
 
 
-def test_a_sign_in_has_the_class_of_its_methods() -> None:
+def test_acr_follows_from_the_authentication_methods() -> None:
     assert acr_of(("pwd",)) == Acr.PASSWORD
     assert acr_of(("pwd", "otp", "mfa")) == Acr.TWO_FACTORS
     assert acr_of(("swk", "user", "mfa")) == Acr.PASSKEY

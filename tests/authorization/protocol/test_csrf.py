@@ -15,7 +15,7 @@ def headers(**fields: str) -> Headers:
     return Headers((k.replace("_", "-").encode(), v.encode()) for k, v in fields.items())
 
 
-def test_a_token_is_good_for_its_own_form_in_its_own_browser_only() -> None:
+def test_csrf_token_is_valid_only_for_its_form_browser_and_session() -> None:
     token = csrf_token(KEY, "browser", "consent", "in_1", "se_1")
     check_csrf_token(token, [token])
     others = {
@@ -35,7 +35,7 @@ def test_a_token_is_good_for_its_own_form_in_its_own_browser_only() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_token_must_come_exactly_once(count: int) -> None:
+def test_missing_or_repeated_csrf_token_is_refused(count: int) -> None:
     token = csrf_token(KEY, "browser", "consent")
     with pytest.raises(Refused):
         check_csrf_token(token, [token] * count)
@@ -52,7 +52,7 @@ def test_a_token_must_come_exactly_once(count: int) -> None:
         {"sec_fetch_site": "none"},
     ],
 )
-def test_our_own_forms_pass(fields: dict[str, str]) -> None:
+def test_same_origin_requests_pass_the_origin_check(fields: dict[str, str]) -> None:
     check_origin(headers(**fields), OWN)
 
 
@@ -78,7 +78,7 @@ def test_cross_origin_request_is_refused(fields: dict[str, str]) -> None:
     assert caught.value.refusal.code is ErrorCode.FORBIDDEN
 
 
-def test_two_origins_must_both_be_ours() -> None:
+def test_second_origin_header_of_another_site_is_refused() -> None:
     both = Headers(((b"origin", OWN.encode()), (b"origin", b"https://evil.test")))
     with pytest.raises(Refused):
         check_origin(both, OWN)

@@ -309,7 +309,7 @@ SEALER = Sealer((SealingKey(1, b"k" * 32),))
 BEGUN = Interaction("in_1", {"state": "\0\U0001f600"}, "print", NOW)
 
 
-def test_a_sealed_interaction_opens_as_it_was() -> None:
+def test_sealed_interaction_is_unchanged_when_opened() -> None:
     done = replace(BEGUN, signed_in="se_1", decided="se_1", allowed=(0, 2), denied=True)
     for interaction in (BEGUN, done):
         sealed = interaction.seal(SEALER, SYSTEM.random)
@@ -325,7 +325,7 @@ def test_forged_or_changed_interaction_is_refused() -> None:
     assert Interaction.open(sealed, other) is None
 
 
-def test_an_interaction_lives_a_quarter_of_an_hour() -> None:
+def test_interaction_expires_after_fifteen_minutes() -> None:
     assert BEGUN.is_live(Instant(NOW + 899))
     assert not BEGUN.is_live(Instant(NOW + 900))
 

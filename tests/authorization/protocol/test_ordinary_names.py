@@ -75,7 +75,7 @@ def test_ordinary_product_names_can_be_registered_beside_each_other(name: str) -
     assert not look_alike(name, [product_name for product_name in PRODUCTS if product_name != name])
 
 
-def test_number_of_an_app_is_no_letter_of_another_name() -> None:
+def test_trailing_number_of_an_app_name_is_not_read_as_a_letter() -> None:
     for name, other in (("Forum 5", "Forums"), ("Note5", "Notes"), ("Web 10", "Weblo")):
         assert not look_alike(name, [other]), name
     for name, other in (("Paypa1", "PayPal"), ("G00gle", "Google"), ("5lack", "Slack")):

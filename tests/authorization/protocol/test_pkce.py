@@ -13,7 +13,7 @@ VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636 appendix B
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
-def test_the_vector_of_the_rfc_fits() -> None:
+def test_verifier_of_the_rfc_example_matches_its_challenge() -> None:
     assert challenge_of(VERIFIER) == CHALLENGE
     assert matches(CHALLENGE, VERIFIER)
 
@@ -21,21 +21,21 @@ def test_the_vector_of_the_rfc_fits() -> None:
 @pytest.mark.parametrize(
     "verifier", ["", VERIFIER[:-1] + "l", VERIFIER[:42], VERIFIER + "\n", "é" * 43, "a" * 129]
 )
-def test_another_verifier_does_not_fit(verifier: str) -> None:
+def test_other_verifier_does_not_match(verifier: str) -> None:
     assert not matches(CHALLENGE, verifier)
 
 
-def test_challenge_sent_as_verifier_does_not_fit() -> None:
+def test_challenge_sent_as_verifier_does_not_match() -> None:
     challenge = challenge_of("a" * 43)
     assert not matches(challenge, challenge)
 
 
-def test_the_shortest_and_the_longest_verifier_fit() -> None:
+def test_shortest_and_longest_verifier_match() -> None:
     for verifier in ("a" * 43, "~" * 128):
         assert matches(challenge_of(verifier), verifier)
 
 
-def test_a_good_challenge_passes_and_none_is_needed_of_everyone() -> None:
+def test_valid_challenge_is_accepted_and_optional_one_may_be_missing() -> None:
     assert check_challenge(CHALLENGE, "S256", needed=True) == CHALLENGE
     assert check_challenge(None, None, needed=False) == ""
 

@@ -84,7 +84,7 @@ def test_iss_aud_and_exp_of_a_request_object_are_optional() -> None:
     ],
     ids=json.dumps,
 )
-def test_an_object_that_cannot_be_meant_is_refused(said: dict[str, object], check: str) -> None:
+def test_object_with_an_invalid_claim_is_refused(said: dict[str, object], check: str) -> None:
     with pytest.raises(Refused) as caught:
         _read(**said)
     refusal = caught.value.refusal
@@ -107,7 +107,7 @@ def test_an_object_that_cannot_be_meant_is_refused(said: dict[str, object], chec
         ("", False),
     ],
 )
-def test_an_address_is_registered_letter_by_letter_up_to_its_fragment(
+def test_request_uri_must_equal_a_registered_one_except_for_its_fragment(
     uri: str, known: bool
 ) -> None:
     uris = ("https://app.example/r", "https://app.example/s#hash")

@@ -19,7 +19,7 @@ BOTH = replace(WEB, grant_types=frozenset({"authorization_code", "implicit"}))
 
 
 @given(st.permutations(["code", "id_token", "token"]), st.integers(1, 3))
-def test_every_order_of_the_words_names_the_same_type(words: list[str], count: int) -> None:
+def test_order_of_response_type_words_is_irrelevant(words: list[str], count: int) -> None:
     chosen = words[:count]
     response_type = ResponseType.parse(" ".join(chosen))
     assert response_type is not None
@@ -64,7 +64,7 @@ def test_requested_response_mode_is_used_if_allowed_otherwise_the_default(
 
 
 @given(st.text(), st.none() | st.text() | st.sampled_from(ResponseMode))
-def test_no_request_puts_a_token_in_a_query(text: str, mode: str | None) -> None:
+def test_token_is_never_returned_in_the_query(text: str, mode: str | None) -> None:
     for response_type in (text, *ResponseType):
         answer_mode = mode_of_answer(response_type, mode)
         if (named := ResponseType.parse(response_type)) is not None:

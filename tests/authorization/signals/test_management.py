@@ -122,7 +122,7 @@ def test_stream_is_created_read_updated_replaced_and_deleted(
     managing(story, tmp_path, database_url)
 
 
-def test_patch_keeps_the_secret_and_nothing_shows_it(tmp_path: Path) -> None:
+def test_patch_keeps_the_push_secret_and_no_response_shows_it(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await signal_client(it)
         async with receiver_of(it) as receiver:
@@ -346,7 +346,7 @@ def test_malformed_requests_are_refused(tmp_path: Path) -> None:
     managing(story, tmp_path)
 
 
-def test_paused_stream_holds_tokens_and_a_disabled_one_none(
+def test_paused_stream_queues_tokens_and_disabled_stream_drops_them(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -171,7 +171,7 @@ def test_rejected_token_is_dropped_after_some_attempts_and_does_not_block(tmp_pa
     pushing(story, tmp_path)
 
 
-def test_receiver_that_denies_access_keeps_its_tokens(tmp_path: Path) -> None:
+def test_tokens_stay_queued_while_the_receiver_denies_access(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         client = await signal_client(it)
         async with receiver_of(it) as receiver:

@@ -42,7 +42,7 @@ def _start(directory: Path, database: str, ahead: int) -> "subprocess.Popen[str]
     return worker
 
 
-def test_nothing_is_lost_and_nothing_is_out_of_order_when_a_worker_is_killed(
+def test_killed_worker_loses_no_events_and_keeps_their_order(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async def story(it: Harness) -> None:

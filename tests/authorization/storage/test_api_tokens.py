@@ -11,7 +11,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, days
 
 
-def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> None:
+def test_expired_api_token_is_kept_for_ninety_days(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await caller(it, lifetime=days(1))
 
@@ -27,7 +27,7 @@ def test_a_token_is_remembered_for_ninety_days_after_its_end(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_its_last_use_is_noted_once_a_minute(tmp_path: Path) -> None:
+def test_last_use_of_an_api_token_is_recorded_once_a_minute(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         one = await caller(it)
         start = it.clock.now

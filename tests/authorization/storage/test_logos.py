@@ -25,7 +25,7 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
-def test_one_of_many_is_given_a_logo_to_fetch(memory: Memory) -> None:
+def test_logo_fetch_is_leased_to_one_of_many_processes(memory: Memory) -> None:
     assert memory.read(lambda tx: tx.logos.is_any_due(NOW))
     leases = memory.contend(lambda tx, _: list(tx.logos.lease(NOW, LATER, 10)))
     assert sorted(map(len, leases)) == [0] * (THREADS - 1) + [1]
@@ -33,7 +33,7 @@ def test_one_of_many_is_given_a_logo_to_fetch(memory: Memory) -> None:
     assert not memory.read(lambda tx: tx.logos.is_any_due(NOW))
 
 
-def test_one_of_many_copies_is_kept_and_none_of_another_address(memory: Memory) -> None:
+def test_first_copy_of_a_logo_is_stored_and_none_of_another_source(memory: Memory) -> None:
     other = replace(WANTED, source="https://app.example/other.png")
     assert not memory.write(lambda tx: tx.logos.store(other, "other", b"other"))
     kept = memory.contend(lambda tx, n: tx.logos.store(WANTED, f"name{n}", b"%d" % n))
@@ -49,7 +49,7 @@ def test_one_of_many_copies_is_kept_and_none_of_another_address(memory: Memory) 
     assert not memory.write(lambda tx: tx.logos.retry(PRINTER.id, NOW))
 
 
-def test_client_that_is_verified_at_this_moment_keeps_its_logo(memory: Memory) -> None:
+def test_client_verified_during_the_cleanup_keeps_its_logo(memory: Memory) -> None:
     prints = Fingerprint("token"), Fingerprint("looks")
     memory.write(lambda tx: tx.registrations.add(PRINTER.id, *prints, NOW))
 

@@ -49,7 +49,7 @@ def test_killed_node_is_missing_until_another_takes_its_place(
     run(tmp_path, story, database_url)
 
 
-def test_two_nodes_of_one_name_are_two(tmp_path: Path, database_url: str) -> None:
+def test_two_nodes_of_one_name_are_tracked_separately(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await asyncio.gather(*(_do(it, Nodes.add, _node(name)) for name in "ab"))
         for at in (30, 60, 90):
@@ -71,7 +71,7 @@ def test_two_nodes_of_one_name_are_two(tmp_path: Path, database_url: str) -> Non
     run(tmp_path, story, database_url)
 
 
-def test_process_that_was_replaced_neither_beats_nor_removes_its_node(
+def test_replaced_process_neither_renews_nor_removes_its_node(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -92,7 +92,7 @@ def test_process_that_was_replaced_neither_beats_nor_removes_its_node(
     run(tmp_path, story, database_url)
 
 
-def test_rows_of_killed_nodes_do_not_pile_up(tmp_path: Path, database_url: str) -> None:
+def test_number_of_rows_of_killed_nodes_is_bounded(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         for number in range(250):
             await _do(it, Nodes.add, _node(str(number), machine=f"pod-{number}"))
@@ -108,7 +108,7 @@ def test_rows_of_killed_nodes_do_not_pile_up(tmp_path: Path, database_url: str) 
     run(tmp_path, story, database_url)
 
 
-def test_backup_is_of_now_until_a_restore(tmp_path: Path, database_url: str) -> None:
+def test_last_backup_is_outdated_after_a_restore(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         assert await it.read(lambda tx: tx.backups.last()) is None
         await it.write(lambda tx: tx.backups.record(BackupKind.FILES, 7, NOON))

@@ -25,7 +25,7 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
-def test_of_all_who_ask_one_is_given_a_delivery_and_it_is_given_as_it_was_put(
+def test_delivery_is_leased_unchanged_to_one_of_many_processes(
     memory: Memory,
 ) -> None:
     leases = memory.contend(lambda tx, _: list(tx.deliveries.lease(NOW, LATER, 10)))
@@ -35,7 +35,7 @@ def test_of_all_who_ask_one_is_given_a_delivery_and_it_is_given_as_it_was_put(
     ]
 
 
-def test_a_lease_runs_out(memory: Memory) -> None:
+def test_delivery_is_leased_again_after_its_lease_expires(memory: Memory) -> None:
     memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 10))
     almost = Instant(LATER - 1)
     assert not memory.write(lambda tx: tx.deliveries.lease(almost, LATER, 10))
@@ -45,7 +45,7 @@ def test_a_lease_runs_out(memory: Memory) -> None:
     assert again.attempts == 2
 
 
-def test_many_processes_share_the_work_and_none_is_done_twice(memory: Memory) -> None:
+def test_parallel_processes_lease_no_delivery_twice(memory: Memory) -> None:
     def forty_more(tx: Transaction) -> None:
         for number in range(2, 42):
             tx.deliveries.add(replace(ONE, id=f"lt_{number}"))
@@ -65,7 +65,7 @@ def test_longest_due_delivery_is_leased_first(memory: Memory) -> None:
     assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 1))] == ["lt_0"]
 
 
-def test_the_deliveries_of_one_session_are_leased_by_themselves(memory: Memory) -> None:
+def test_deliveries_of_one_session_can_be_leased_separately(memory: Memory) -> None:
     memory.write(lambda tx: tx.deliveries.add(replace(ONE, id="lt_2", session_id="se_2")))
     leased = memory.write(lambda tx: tx.deliveries.lease_of_session("se_2", NOW, LATER))
     assert [delivery.id for delivery in leased] == ["lt_2"]
@@ -73,7 +73,7 @@ def test_the_deliveries_of_one_session_are_leased_by_themselves(memory: Memory) 
     assert [d.id for d in memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 9))] == ["lt_1"]
 
 
-def test_who_was_too_slow_postpones_nothing(memory: Memory) -> None:
+def test_expired_lease_cannot_postpone_the_delivery(memory: Memory) -> None:
     (slow,) = memory.write(lambda tx: tx.deliveries.lease(NOW, LATER, 1))
     (next_,) = memory.write(lambda tx: tx.deliveries.lease(LATER, Instant(LATER + 9), 1))
     assert not memory.write(lambda tx: tx.deliveries.postpone(slow, NOW))

@@ -25,7 +25,7 @@ def memory(database_url: str, tmp_path: Path) -> Iterator[Memory]:
     memory.close()
 
 
-def test_invitation_is_spent_at_most_as_often_as_it_allows(memory: Memory) -> None:
+def test_parallel_uses_of_an_invitation_do_not_exceed_its_limit(memory: Memory) -> None:
     results = memory.contend(lambda tx, _: tx.invitations.spend(_TOKEN, NOW))
     assert sorted(results) == [False] * (THREADS - 5) + [True] * 5
     assert not memory.read(lambda tx: tx.invitations.is_live(_TOKEN, NOW))
@@ -69,7 +69,7 @@ def test_used_registration_ends_neither_as_unused_nor_as_idle(memory: Memory) ->
     assert memory.write(lambda tx: tx.registrations.end_idle("printer", late, late))
 
 
-def test_a_use_is_noted_once_a_day(memory: Memory) -> None:
+def test_use_of_a_registration_is_recorded_once_a_day(memory: Memory) -> None:
     def active_at(tx: Transaction) -> int:
         row = tx.db.row("SELECT active_at FROM registrations WHERE client_id = 'printer'")
         assert row is not None
@@ -84,7 +84,7 @@ def _use(at: Instant, tx: Transaction) -> None:
     tx.registrations.note_use("printer", at)
 
 
-def test_a_removed_client_takes_everything_along(memory: Memory) -> None:
+def test_rows_of_a_removed_client_are_deleted(memory: Memory) -> None:
     memory.write(lambda tx: tx.registrations.end("printer", NOW))
     assert memory.read(lambda tx: tx.registrations.removed(Instant(NOW - 1), 10)) == []
     assert memory.read(lambda tx: tx.registrations.removed(NOW, 10)) == ["printer"]

@@ -50,7 +50,7 @@ def test_only_one_of_many_concurrent_renewals_with_one_cookie_succeeds(
     run(tmp_path, story, database_url)
 
 
-def test_a_session_that_ended_does_not_go_on(tmp_path: Path, database_url: str) -> None:
+def test_ended_session_cannot_be_renewed(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.sessions.start(SESSION, OLD))
         assert await it.store.write(lambda tx: tx.sessions.end("se_1", NOON))

@@ -51,7 +51,7 @@ def _kids(keys: KeySet) -> list[str]:
     return [key.kid for key in keys]
 
 
-def test_keys_by_value_cause_no_request() -> None:
+def test_registered_keys_are_used_without_a_request() -> None:
     client = replace(client_without_rights("c", NOW), key_set=KeySet.of(OLD.public))
 
     async def story() -> None:
@@ -86,7 +86,7 @@ def test_key_set_in_use_is_refreshed_early_without_delay() -> None:
     asyncio.run(story())
 
 
-def test_a_look_that_was_of_use_may_be_followed_by_another() -> None:
+def test_fetch_that_found_a_new_key_does_not_delay_the_next_fetch() -> None:
     async def story() -> None:
         there = _There(_jwks(OLD))
         keys, client = ClientKeys(there), _client()
@@ -119,7 +119,7 @@ def test_key_refresh_limit_of_a_client_is_not_used_up_by_another_client() -> Non
     asyncio.run(story())
 
 
-def test_a_document_that_is_none_is_not_read_again_and_again() -> None:
+def test_invalid_document_is_not_fetched_again_at_once() -> None:
     async def story() -> None:
         there = _There(b"[]")
         keys, client = ClientKeys(there), _client()
@@ -132,7 +132,7 @@ def test_a_document_that_is_none_is_not_read_again_and_again() -> None:
     asyncio.run(story())
 
 
-def test_why_keys_cannot_be_read_is_there_for_the_record() -> None:
+def test_reason_why_keys_cannot_be_read_is_available() -> None:
     async def story() -> None:
         there = _There(None)
         keys, client = ClientKeys(there), _client()
@@ -146,7 +146,7 @@ def test_why_keys_cannot_be_read_is_there_for_the_record() -> None:
     asyncio.run(story())
 
 
-def test_how_many_sets_are_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_key_sets_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_keys, "_MOST", 3)
 
     async def story() -> None:
@@ -166,7 +166,7 @@ def test_how_many_sets_are_remembered_has_a_limit(monkeypatch: pytest.MonkeyPatc
     asyncio.run(story())
 
 
-def test_one_document_holds_both_kinds_of_keys() -> None:
+def test_signing_and_encryption_keys_are_read_from_one_document() -> None:
     encrypting = (
         OLD.public.text()
         .replace('"use":"sig"', '"use":"enc"')
@@ -196,7 +196,7 @@ def _over_the_network(story: Callable[[Canary], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def test_keys_come_over_the_network() -> None:
+def test_parallel_uses_fetch_keys_over_the_network_once() -> None:
     async def story(canary: Canary) -> None:
         keys = ClientKeys(OutboundHttp((ip_network("127.0.0.0/8"),), SYSTEM.now))
         key_lists = await asyncio.gather(

@@ -22,7 +22,7 @@ def _declare(tx: Transaction) -> None:
     Declarations.of(tx).save_claim(CLAIM, NOW)
 
 
-def test_claims_are_not_kept_under_a_later_revision(
+def test_claims_are_not_cached_under_a_later_revision(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = Memory(database_url, tmp_path)

@@ -93,7 +93,7 @@ def test_id_token_omits_unknown_session_nonce_and_methods() -> None:
     assert claims["acr"] == "0"
 
 
-def test_each_hash_is_there_exactly_when_its_string_was_sent_along() -> None:
+def test_hash_claim_is_present_only_if_its_value_is_returned() -> None:
     sent = {"access_token": "a", "code": "b", "state": "c"}
     names = {"access_token": "at_hash", "code": "c_hash", "state": "s_hash"}
     for parameter, text in sent.items():
@@ -113,11 +113,11 @@ def test_each_hash_is_there_exactly_when_its_string_was_sent_along() -> None:
         ),
     ],
 )
-def test_hashes_are_those_of_the_specifications_examples(text: str, half: str) -> None:
+def test_hashes_match_the_examples_of_the_specification(text: str, half: str) -> None:
     assert half_hash(text, "RS256") == half
 
 
-def test_ed25519_comes_with_the_longer_hash() -> None:
+def test_hash_for_ed25519_is_half_of_sha512() -> None:
     assert len(half_hash("x", "EdDSA")) == 43
     assert len(half_hash("x", "HS256")) == 22
 

@@ -37,7 +37,7 @@ async def refused(it: Harness, text: str) -> str:
     return caught.value.refusal.check
 
 
-def test_hint_names_the_user_and_the_session_at_any_age(tmp_path: Path) -> None:
+def test_hint_identifies_user_and_session_at_any_age(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         ours = partial(jwt.sign, key=it.authorize.minter.keys.current(NOON))
         text = ours(CLAIMS, typ="JWT")
@@ -88,7 +88,7 @@ def test_token_signed_by_another_key_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_shared_secret_signs_for_the_client_that_has_it_and_for_no_other(
+def test_hint_signed_with_a_shared_secret_is_valid_only_for_its_client(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

@@ -22,7 +22,7 @@ async def _userinfo(it: Harness, token: str) -> Answer:
     return await it.call("GET", "/oauth/userinfo", authorization=f"Bearer {token}")
 
 
-def test_response_is_kept_for_one_client_object_and_only_if_it_is_small() -> None:
+def test_only_small_responses_are_cached_for_the_same_client_object() -> None:
     one, equal = (client_without_rights("web", Instant(0)) for _ in range(2))
     kept, response = CachedAnswer("known"), Response(200, b"{}")
     assert kept.response_to(one) is None
@@ -58,7 +58,7 @@ def test_introspection_is_encoded_once_for_each_caller_and_again_after_a_change(
     run(tmp_path, story, database_url)
 
 
-def test_kept_introspection_is_not_sent_to_a_caller_that_wants_it_signed_or_after_expiry(
+def test_cached_introspection_is_not_used_for_signed_responses_or_after_expiry(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

@@ -40,7 +40,7 @@ async def token(it: Harness, token_id: str = "at_1") -> str:
     ).sign(it.foundation.keys.current(now))
 
 
-def test_a_token_is_verified_once(tmp_path: Path) -> None:
+def test_token_signature_is_verified_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         reads, text = reader(it), await token(it)
         with patch.object(access_token, "verify", wraps=access_token.verify) as verifies:
@@ -66,7 +66,7 @@ def test_cached_token_is_refused_at_its_expiry_time(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_known_before_dies_with_its_key(tmp_path: Path) -> None:
+def test_cached_token_is_invalid_after_withdrawal_of_its_key(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         reads, text, keys = reader(it), await token(it), it.foundation.keys
         assert await reads.read_by_value(text, it.clock.now) is not None

@@ -115,7 +115,7 @@ def rested(it: Harness) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
-def test_replica_answers_what_it_knows_and_nothing_that_it_cannot_know(
+def test_replica_is_not_used_if_it_lags_or_the_token_is_not_live(
     pair: Pair, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(it: Harness) -> None:
@@ -168,7 +168,7 @@ def test_replica_answers_what_it_knows_and_nothing_that_it_cannot_know(
     served(pair, tmp_path, story)
 
 
-def test_requests_go_on_while_the_replica_is_frozen_gone_and_back(
+def test_requests_succeed_while_the_replica_hangs_stops_and_restarts(
     pair: Pair, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -204,9 +204,7 @@ def test_requests_go_on_while_the_replica_is_frozen_gone_and_back(
     served(pair, tmp_path, story)
 
 
-def test_replica_that_became_a_primary_of_its_own_no_longer_answers(
-    pair: Pair, tmp_path: Path
-) -> None:
+def test_promoted_replica_is_not_used(pair: Pair, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", scopes=_SCOPES)
         access = [(await it.tokens("web")).text("access_token") for _ in range(2)]

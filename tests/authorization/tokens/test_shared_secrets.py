@@ -27,18 +27,18 @@ def _of(*secrets: ClientSecret, sealer: Sealer = SEALER) -> list[str]:
     return [secret.reveal() for secret in SharedSecrets(sealer).live_secrets(client, NOW)]
 
 
-def test_live_secrets_open_in_the_order_of_the_register() -> None:
+def test_live_secrets_are_decrypted_in_the_order_of_registration() -> None:
     old, ended = _secret("old", Instant(NOW + 1)), _secret("ended", NOW)
     assert _of(_secret("new"), old, ended) == ["the text of new", "the text of old"]
 
 
-def test_a_secret_that_is_kept_as_fingerprint_only_is_not_there() -> None:
+def test_secret_that_is_stored_only_as_fingerprint_is_left_out() -> None:
     assert _of(ClientSecret("plain", Fingerprint("print"), None)) == []
 
 
-def test_a_sealed_secret_opens_in_its_own_row_only() -> None:
+def test_secret_that_was_sealed_for_another_row_is_left_out() -> None:
     assert _of(_secret("here", at="elsewhere")) == []
 
 
-def test_another_keyring_opens_none() -> None:
+def test_secrets_sealed_with_another_keyring_are_left_out() -> None:
     assert _of(_secret("new"), sealer=Sealer((SealingKey(1, b"x" * 32),))) == []

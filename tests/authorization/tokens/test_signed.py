@@ -159,7 +159,7 @@ def test_second_library_reads_every_signing_and_encryption_algorithm(
     run(tmp_path, story)
 
 
-def test_claims_may_be_encrypted_without_a_signature_but_not_go_without_both(
+def test_unsigned_claims_must_be_encrypted(
     tmp_path: Path,
 ) -> None:
     async def story(it: World) -> None:
@@ -195,7 +195,7 @@ def test_claims_may_be_encrypted_without_a_signature_but_not_go_without_both(
         ("ES256", "ECDH-ES", "", "signed.encryption"),
     ],
 )
-def test_without_a_key_nothing_leaves_the_server(
+def test_response_without_a_usable_key_is_refused(
     tmp_path: Path, algorithm: str, alg: str, enc: str, check: str
 ) -> None:
     only_ec = json.dumps({"keys": [public_members(EC.public_key())]}).encode()

@@ -45,7 +45,7 @@ def test_each_algorithm_signs_with_a_key_of_its_own_and_all_are_published(
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_database_of_before_gains_what_is_missing_and_keeps_what_it_has(
+def test_added_algorithms_get_keys_and_existing_keys_are_kept(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -67,7 +67,7 @@ def test_a_database_of_before_gains_what_is_missing_and_keeps_what_it_has(
     run(sqlite_url, tmp_path, story)
 
 
-def test_of_many_processes_one_makes_each_key_of_every_algorithm(
+def test_parallel_processes_create_one_key_for_each_algorithm(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -81,7 +81,7 @@ def test_of_many_processes_one_makes_each_key_of_every_algorithm(
     run(database_url, tmp_path, story)
 
 
-def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_know(
+def test_parallel_rotations_leave_one_published_current_key_for_each_algorithm(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -102,9 +102,7 @@ def test_many_processes_rotate_at_once_and_every_algorithm_keeps_a_key_that_all_
     run(database_url, tmp_path, story)
 
 
-def test_one_algorithm_is_rotated_or_withdrawn_without_the_others(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_rotation_or_withdrawal_affects_only_one_algorithm(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring(algorithms=QUICK)
         await ring.maintain(NOON)
@@ -146,7 +144,7 @@ def test_keys_of_a_removed_algorithm_remain_until_their_lifetime_ends(
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_key_leaves_the_published_set_in_the_second_it_ends(
+def test_expired_key_is_not_published_from_the_second_it_expires(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -161,7 +159,7 @@ def test_a_key_leaves_the_published_set_in_the_second_it_ends(
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_key_of_this_second_is_known_to_every_process_that_wants_to_be_sure(
+def test_forced_refresh_loads_keys_created_in_the_same_second(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:

@@ -87,7 +87,7 @@ def _document(ring: SigningKeyRing, now: Instant) -> list[dict[str, object]]:
     return keys
 
 
-def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path) -> None:
+def test_signing_before_keys_are_issued_is_refused(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
         with pytest.raises(NoSigningKey, match="no signing key for ES256 yet"):
@@ -102,7 +102,7 @@ def test_before_the_first_key_nothing_is_signed(sqlite_url: str, tmp_path: Path)
     run(sqlite_url, tmp_path, story)
 
 
-def test_all_that_sign_in_the_first_second_have_a_key(postgres_url: str, tmp_path: Path) -> None:
+def test_parallel_signers_use_the_same_first_key(postgres_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         await it.ring().maintain(NOON)
         ring = it.ring()
@@ -116,7 +116,7 @@ def test_all_that_sign_in_the_first_second_have_a_key(postgres_url: str, tmp_pat
     run(postgres_url, tmp_path, story)
 
 
-def test_keys_rotate_by_themselves_and_are_known_before_they_sign(
+def test_keys_rotate_automatically_and_are_published_before_they_sign(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -146,7 +146,7 @@ def test_keys_rotate_by_themselves_and_are_known_before_they_sign(
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_server_that_slept_past_a_rotation_wakes_with_a_key(
+def test_server_that_missed_rotations_has_current_and_next_key(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -160,7 +160,7 @@ def test_a_server_that_slept_past_a_rotation_wakes_with_a_key(
     run(sqlite_url, tmp_path, story)
 
 
-def test_of_many_processes_that_begin_together_one_makes_each_key(
+def test_processes_started_in_parallel_create_each_key_once(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:
@@ -178,7 +178,7 @@ def test_of_many_processes_that_begin_together_one_makes_each_key(
     run(database_url, tmp_path, story)
 
 
-def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path: Path) -> None:
+def test_rotation_waits_until_the_next_key_was_published(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring, other = it.ring(), it.ring()
         await ring.maintain(NOON)
@@ -201,9 +201,7 @@ def test_a_rotation_waits_until_the_next_key_is_known(sqlite_url: str, tmp_path:
     run(sqlite_url, tmp_path, story)
 
 
-def test_rotations_end_before_the_key_set_outgrows_what_apis_read(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_rotation_is_refused_at_500_published_keys(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
         await ring.maintain(NOON)
@@ -252,7 +250,7 @@ def test_leaked_key_stops_signing_even_in_its_first_second(sqlite_url: str, tmp_
     run(sqlite_url, tmp_path, story)
 
 
-def test_clocks_may_differ_a_little(sqlite_url: str, tmp_path: Path) -> None:
+def test_small_clock_differences_issue_no_additional_keys(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ahead, behind = it.ring(), it.ring()
         await ahead.maintain(Instant(NOON + 10))
@@ -263,7 +261,7 @@ def test_clocks_may_differ_a_little(sqlite_url: str, tmp_path: Path) -> None:
     run(sqlite_url, tmp_path, story)
 
 
-def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_path: Path) -> None:
+def test_wrong_keyring_cannot_decrypt_or_issue_keys(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         await it.ring().maintain(NOON)
         stranger = it.ring(Keyring.fresh(SYSTEM.random))
@@ -277,7 +275,7 @@ def test_another_keyring_opens_nothing_and_makes_nothing(sqlite_url: str, tmp_pa
     run(sqlite_url, tmp_path, story)
 
 
-def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
+def test_resealed_keys_are_decrypted_with_the_new_keyring(sqlite_url: str, tmp_path: Path) -> None:
     async def story(it: Keys) -> None:
         ring = it.ring()
         await ring.maintain(NOON)
@@ -308,7 +306,7 @@ def test_resealed_secrets_open_with_the_new_keyring(sqlite_url: str, tmp_path: P
     run(sqlite_url, tmp_path, story)
 
 
-def test_a_withdrawn_key_is_gone_at_once_and_the_next_one_signs(
+def test_withdrawn_key_is_unpublished_and_the_next_key_signs(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Keys) -> None:

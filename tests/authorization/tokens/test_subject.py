@@ -41,7 +41,7 @@ def test_pairwise_subject_is_stable_and_unique(one: Uid, other: Uid) -> None:
     assert str(one) != name
 
 
-def test_another_sector_and_another_keyring_know_another_name() -> None:
+def test_pairwise_subject_differs_by_sector_and_keyring() -> None:
     user = _user(Uid(1001))
     names = {SUBJECTS.subject_of(user, _client(sector=name)) for name in ("a.example", "b.example")}
     names.add(Subjects(FingerprintKey(b"\1" * 32)).subject_of(user, _client(sector="a.example")))
@@ -57,7 +57,7 @@ def test_the_sector_is_registered_or_the_host_of_the_redirect_uris() -> None:
     assert len(alone) == 2
 
 
-def test_a_session_is_known_by_its_id_or_by_another_name_in_each_sector() -> None:
+def test_pairwise_session_id_differs_by_sector_and_hides_the_real_id() -> None:
     assert SUBJECTS.session("se_1", _client(pairwise=False)) == "se_1"
     here, there = _client("one", "a.example"), _client("two", "b.example")
     assert SUBJECTS.session("se_1", here) == SUBJECTS.session("se_1", _client("x", "a.example"))

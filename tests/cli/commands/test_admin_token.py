@@ -14,7 +14,7 @@ def _create(here: Path, *more: str) -> tuple[int, str]:
     return ran.code, ran.out + ran.err
 
 
-def test_a_token_is_made_listed_and_ended(tmp_path: Path) -> None:
+def test_admin_token_is_created_listed_and_ended(tmp_path: Path) -> None:
     begin(tmp_path)
     make_ada(tmp_path)
     code, output = _create(tmp_path, "--permission", "read")
@@ -63,7 +63,7 @@ def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
     assert "user.registered" in ran.out
 
 
-def test_the_access_of_an_app_is_ended(tmp_path: Path) -> None:
+def test_end_app_without_access_changes_nothing(tmp_path: Path) -> None:
     begin(tmp_path)
     make_ada(tmp_path)
     assert valetkey("user", "end-app", "ada", "nobody", here=tmp_path).code == 2

@@ -91,7 +91,7 @@ def token(url: str, client_id: str, secret: str) -> int:
             return refused.code
 
 
-def test_a_file_makes_users_and_clients_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
+def test_apply_creates_users_and_clients_and_repeated_changes_nothing(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = apply(tmp_path, FILE, "--yes")
     assert ran.code == 0, ran.err
@@ -119,7 +119,7 @@ def test_user_without_password_is_reported(tmp_path: Path) -> None:
     assert "password" not in apply(tmp_path, users + 'name = "Eve"\n', "--yes").out
 
 
-def test_without_a_yes_the_plan_is_shown_and_nothing_happens(tmp_path: Path) -> None:
+def test_plan_without_confirmation_is_shown_and_not_applied(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = apply(tmp_path, FILE)
     assert ran.code == 2
@@ -168,7 +168,7 @@ def test_a_password_or_secret_that_differs_is_replaced(tmp_path: Path) -> None:
     assert apply(tmp_path, other).out == "Nothing to change.\n"
 
 
-def test_a_client_without_an_id_is_known_by_its_name(tmp_path: Path) -> None:
+def test_client_without_an_id_is_matched_by_its_name(tmp_path: Path) -> None:
     configure(tmp_path)
     first = apply(tmp_path, FILE, "--yes", "--json")
     assert actions(first) == [("create", "user"), ("create", "client"), ("create", "client")]
@@ -384,7 +384,7 @@ default_max_age = 600
         assert field in ran.err, ran.err
 
 
-def test_keys_of_a_client_are_a_table_or_text(tmp_path: Path) -> None:
+def test_client_keys_are_accepted_as_table_or_text(tmp_path: Path) -> None:
     configure(tmp_path)
     key = SigningKey.generate(Algorithm.ES256)
     document = json.loads(KeySet.of(key.public).document())

@@ -28,7 +28,7 @@ attributes = { department = "physics", level = 3 }
 """
 
 
-def test_a_file_declares_attributes_and_those_of_its_users(tmp_path: Path) -> None:
+def test_apply_declares_attributes_and_sets_their_values(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = apply(tmp_path, DECLARED, "--yes")
     assert ran.code == 0, ran.err
@@ -143,7 +143,7 @@ def brand_of(here: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_a_file_declares_the_brand_and_pruning_resets_what_it_set(
+def test_apply_sets_the_brand_and_pruning_resets_it(
     tmp_path: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
     begin(tmp_path, engine, request)
@@ -185,7 +185,7 @@ def test_a_file_declares_the_brand_and_pruning_resets_what_it_set(
     assert actions(apply(tmp_path, BRAND, "--json", "--plan")) == [("change", "brand")]
 
 
-def test_an_exported_brand_changes_nothing_here_and_is_the_same_elsewhere(
+def test_exported_brand_changes_nothing_here_and_copies_the_brand_elsewhere(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"

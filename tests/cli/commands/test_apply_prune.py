@@ -140,7 +140,7 @@ def test_pruning_removes_what_the_file_created_and_nothing_else(
     assert valetkey("user", "groups", "bob", "--json", here=tmp_path).json["all"] == ["staff"]
 
 
-def test_a_file_owns_what_it_adopted_and_forgets_what_was_removed_by_hand(tmp_path: Path) -> None:
+def test_prune_deletes_adopted_group_but_keeps_member_added_by_hand(tmp_path: Path) -> None:
     configure(tmp_path)
     assert apply(tmp_path, STAY, "--yes").code == 0
     nameless = apply(tmp_path, STAY, "--prune", "--yes")

@@ -33,7 +33,7 @@ def _listed(here: Path) -> list[dict[str, object]]:
     return items if isinstance(items, list) else []
 
 
-def test_a_stream_is_created_once_changed_and_pruned(tmp_path: Path) -> None:
+def test_signal_stream_is_created_once_changed_and_pruned(tmp_path: Path) -> None:
     configure(tmp_path)
     planned = apply(tmp_path, CLIENT + STREAM)
     assert f"+ signal stream {URL}" in planned.out

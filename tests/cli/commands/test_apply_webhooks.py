@@ -83,7 +83,7 @@ def test_invalid_webhooks_change_nothing(tmp_path: Path, text: str, said: str) -
         assert _listed(tmp_path) == []
 
 
-def test_an_address_of_two_webhooks_is_refused(tmp_path: Path) -> None:
+def test_url_of_two_webhooks_is_refused(tmp_path: Path) -> None:
     configure(tmp_path)
     apply(tmp_path, FILE, "--yes")
     made = valetkey("webhook", "create", URL, "--json", here=tmp_path).json

@@ -10,7 +10,7 @@ from tests.cli.site import begin, serving
 from tests.support.wait import CEILING
 
 
-def test_the_brand_is_shown_changed_and_put_back(tmp_path: Path) -> None:
+def test_brand_is_shown_changed_and_reset(tmp_path: Path) -> None:
     begin(tmp_path)
     before = valetkey("brand", "--json", here=tmp_path).json
     assert before["accent"] == "#2456d6"

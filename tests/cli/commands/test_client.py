@@ -77,7 +77,7 @@ def test_client_is_disabled_and_enabled(tmp_path: Path) -> None:
     assert client(tmp_path, "show", "printer", "--json").json["disabled_at"] is None
 
 
-def test_another_secret_lets_the_first_live_on_for_a_while(tmp_path: Path) -> None:
+def test_previous_secret_stays_valid_unless_its_lifetime_is_zero(tmp_path: Path) -> None:
     first = make_printer(tmp_path)
     second = client(tmp_path, "secret", "printer", "--json").json["client_secret"]
     assert second != first
@@ -86,7 +86,7 @@ def test_another_secret_lets_the_first_live_on_for_a_while(tmp_path: Path) -> No
     assert re.search(r"^secrets +1$", client(tmp_path, "show", "printer").out, re.MULTILINE)
 
 
-def test_a_good_secret_is_made_for_files(tmp_path: Path) -> None:
+def test_secret_is_generated_without_a_client_or_database(tmp_path: Path) -> None:
     ran = client(tmp_path, "secret", "--generate")
     assert ran.code == 0
     assert ran.out.startswith("vk_cs_")
@@ -94,7 +94,7 @@ def test_a_good_secret_is_made_for_files(tmp_path: Path) -> None:
     assert client(tmp_path, "secret").code == 2
 
 
-def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost(
+def test_implicit_and_password_grants_need_confirmation_of_their_risks(
     tmp_path: Path,
 ) -> None:
     make_printer(tmp_path)
@@ -114,7 +114,7 @@ def test_implicit_and_password_are_turned_on_by_saying_so_after_hearing_the_cost
 
 
 @pytest.mark.parametrize("command", ["client list", "client show x", "user list", "key list"])
-def test_in_the_wrong_folder_nothing_is_made_up(tmp_path: Path, command: str) -> None:
+def test_command_without_configuration_file_creates_nothing(tmp_path: Path, command: str) -> None:
     ran = valetkey(*command.split(), here=tmp_path)
     assert ran.code == 2
     assert "there is no valetkey.toml here" in ran.err
@@ -143,7 +143,7 @@ def test_modern_client_cannot_enable_legacy_grants(tmp_path: Path) -> None:
     assert "modern" in ran.err
 
 
-def test_a_client_that_is_not_there_is_not_there(tmp_path: Path) -> None:
+def test_unknown_client_is_refused_with_advice(tmp_path: Path) -> None:
     begin(tmp_path)
     for command in ("show", "disable", "enable", "secret", "allow-implicit"):
         yes = ("--yes",) if command in {"disable", "allow-implicit"} else ()
@@ -198,7 +198,7 @@ def test_change_of_a_client_affects_only_the_given_fields(tmp_path: Path) -> Non
     assert client(tmp_path, "change", "nobody", "--name", "x").code == 2
 
 
-def test_a_secret_is_made_where_a_change_needs_one(tmp_path: Path) -> None:
+def test_secret_is_generated_if_a_change_requires_one(tmp_path: Path) -> None:
     old = make_printer(tmp_path)
     ran = client(tmp_path, "change", "printer", "--id-token-signed-response-alg", "HS256", "--json")
     assert ran.code == 0, ran.err
@@ -212,7 +212,7 @@ def test_a_secret_is_made_where_a_change_needs_one(tmp_path: Path) -> None:
     assert client(tmp_path, "show", "printer", "--json").json["authentication_method"] == "none"
 
 
-def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
+def test_invalid_change_is_refused(tmp_path: Path) -> None:
     make_printer(tmp_path)
     for options in (
         ("--jwks-uri", "http://app.example/keys"),
@@ -228,7 +228,7 @@ def test_a_change_is_held_to_the_rules(tmp_path: Path) -> None:
         assert ran.err
 
 
-def test_a_client_is_given_an_owner(tmp_path: Path) -> None:
+def test_owner_of_a_client_is_set(tmp_path: Path) -> None:
     make_printer(tmp_path)
     made = valetkey(
         "user", "create", "ada", "--email", "ada@example.com", "--generate-password", here=tmp_path

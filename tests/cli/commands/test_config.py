@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.cli.running import valetkey
 
 
-def test_a_right_configuration_is_called_right(tmp_path: Path) -> None:
+def test_valid_configuration_has_no_problems(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text("[authorization]\nworkers = 2\n", encoding="utf-8")
     assert valetkey("config", "check", here=tmp_path).code == 0
     ran = valetkey("config", "check", "--json", here=tmp_path)
@@ -30,7 +30,7 @@ def test_all_problems_of_the_configuration_are_reported_together(tmp_path: Path)
     ]
 
 
-def test_a_certificate_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_missing_certificate_file_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text(
         '[authorization]\nurl = "https://127.0.0.1:8400"\ntls_certificate = "c"\ntls_key = "k"\n',
         encoding="utf-8",
@@ -50,7 +50,7 @@ def test_a_setting_is_explained_with_value_origin_default_and_reason(tmp_path: P
     assert (setting["value"], setting["origin"], setting["default"]) == ("10m", "environment", "1h")
 
 
-def test_secrets_are_not_explained_away(tmp_path: Path) -> None:
+def test_config_explain_does_not_show_secrets(tmp_path: Path) -> None:
     environment = {
         "VALETKEY__AUTHORIZATION__KEYRING_TEXT": "hunter2",
         "VALETKEY__RESOURCE__DATABASE": "postgresql://me:hunter2@host/x",

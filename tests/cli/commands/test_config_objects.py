@@ -8,7 +8,7 @@ from tests.resource.objects.books import BOOK, TASK, write_objects
 _FILE = '[resource]\nobjects = "objects"\n'
 
 
-def test_a_bad_file_is_a_problem_with_its_name(tmp_path: Path) -> None:
+def test_invalid_object_file_is_reported_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text(_FILE, encoding="utf-8")
     write_objects(tmp_path, books_py=BOOK, tasks_json=TASK.replace("maxItems", "maxitems"))
     assert valetkey("config", "check", here=tmp_path).code == 0

@@ -12,7 +12,7 @@ def database(here: Path, *arguments: str) -> Ran:
     return valetkey("database", *arguments, here=here)
 
 
-def test_databases_that_are_not_there_are_not_made_by_looking(tmp_path: Path) -> None:
+def test_check_of_missing_databases_creates_nothing(tmp_path: Path) -> None:
     configure(tmp_path)
     ran = database(tmp_path, "check")
     assert ran.code == 1
@@ -20,7 +20,7 @@ def test_databases_that_are_not_there_are_not_made_by_looking(tmp_path: Path) ->
     assert not (tmp_path / "valetkey").exists()
 
 
-def test_migrate_makes_both_and_twice_is_once(tmp_path: Path) -> None:
+def test_migrate_creates_both_databases_and_is_idempotent(tmp_path: Path) -> None:
     configure(tmp_path)
     for _ in range(2):
         assert database(tmp_path, "migrate").code == 0
@@ -32,7 +32,7 @@ def test_migrate_makes_both_and_twice_is_once(tmp_path: Path) -> None:
         ]
 
 
-def test_an_empty_file_has_no_tables_and_a_changed_one_is_named(tmp_path: Path) -> None:
+def test_check_reports_an_empty_file_and_a_changed_migration(tmp_path: Path) -> None:
     configure(tmp_path)
     assert database(tmp_path, "migrate").code == 0
     (tmp_path / "valetkey/resource.db").unlink()
@@ -49,7 +49,7 @@ def test_an_empty_file_has_no_tables_and_a_changed_one_is_named(tmp_path: Path) 
     assert "Traceback" not in ran.err
 
 
-def test_two_databases_exchanged_are_noticed(tmp_path: Path) -> None:
+def test_swapped_databases_are_reported(tmp_path: Path) -> None:
     configure(tmp_path)
     assert database(tmp_path, "migrate").code == 0
     swapped = {
@@ -70,7 +70,7 @@ def test_unreachable_postgresql_is_reported_without_its_password(tmp_path: Path)
     assert "hunter2" not in ran.out + ran.err
 
 
-def test_a_backup_is_taken_while_the_servers_run_and_serves_again(tmp_path: Path) -> None:
+def test_backup_of_running_servers_can_be_served(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         valetkey(

@@ -217,7 +217,7 @@ def test_servers_answer_reads_while_the_copy_is_made_and_stop_at_its_end(shop: S
         assert notes(site, tokens).status_code == 200
 
 
-def test_copy_is_refused_where_it_could_not_be_used(shop: Shop) -> None:
+def test_copy_with_invalid_source_target_or_keyring_is_refused(shop: Shop) -> None:
     ran = shop.copy("sqlite.toml", "postgres.toml")
     assert ran.code == 2
     assert "--yes" in ran.err
@@ -244,7 +244,7 @@ def test_copy_is_refused_where_it_could_not_be_used(shop: Shop) -> None:
         pass
 
 
-def test_copy_that_is_killed_anywhere_is_never_used_half_filled_and_continues(shop: Shop) -> None:
+def test_killed_copy_is_not_used_and_can_be_repeated(shop: Shop) -> None:
     with closing(sqlite3.connect(shop.here / "valetkey/authorization.db")) as db, db:
         db.executemany(
             "INSERT INTO uids VALUES (?, 0)", [(uid,) for uid in range(10**6, 1_030_000)]

@@ -33,7 +33,7 @@ def about(ran: Ran, name: str) -> list[dict[str, Any]]:
     return [finding for finding in ran.json["findings"] if finding["about"] == name]
 
 
-def test_a_site_in_order_is_called_so(tmp_path: Path) -> None:
+def test_doctor_reports_no_error_on_a_healthy_installation(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     with serving(tmp_path):
         ran = valetkey("doctor", "--logs", "serve.log", "--json", here=tmp_path)
@@ -87,7 +87,7 @@ def test_doctor_warns_of_legacy_clients_and_secrets_in_urls(tmp_path: Path) -> N
     assert secret not in ran.out
 
 
-def test_registered_redirect_uri_with_a_parameter_of_answers_is_named(tmp_path: Path) -> None:
+def test_redirect_uri_with_a_response_parameter_is_reported(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     assert valetkey("database", "migrate", here=tmp_path).code == 0
     create = ("--id", "old", "--name", "Old", "--redirect-uri", "https://app.example/cb")
@@ -177,7 +177,7 @@ def test_console_shows_the_same_findings_in_the_same_sentences(tmp_path: Path) -
     }
 
 
-def test_servers_that_do_not_run_are_bad_and_exit_one(tmp_path: Path) -> None:
+def test_stopped_servers_are_an_error_with_exit_code_one(tmp_path: Path) -> None:
     configure_ports(tmp_path)
     valetkey("database", "migrate", here=tmp_path)
     ran = valetkey("doctor", here=tmp_path)
@@ -195,7 +195,7 @@ def test_canary_is_found_in_a_log_across_a_read_boundary(tmp_path: Path) -> None
     assert not holds(tmp_path / "absent.log", "canary0123456789")
 
 
-def test_a_wrong_configuration_is_a_finding_not_a_crash(tmp_path: Path) -> None:
+def test_invalid_configuration_is_reported_as_a_finding(tmp_path: Path) -> None:
     (tmp_path / "valetkey.toml").write_text("[authorization]\nworker = 1\n", encoding="utf-8")
     ran = valetkey("doctor", "--json", here=tmp_path)
     assert ran.code == 1

@@ -60,7 +60,7 @@ def filled(here: Path) -> None:
     asyncio.run(write())
 
 
-def test_both_logs_are_read_page_by_page_as_one(tmp_path: Path) -> None:
+def test_events_of_both_servers_are_listed_and_paged_in_one_order(tmp_path: Path) -> None:
     filled(tmp_path)
     whole = logged(tmp_path, "--after", "1970-01-01")
     assert len(whole) == 11
@@ -102,7 +102,7 @@ def test_changes_of_one_object_are_listed_with_the_actor(tmp_path: Path) -> None
     assert "notes" not in people.out
 
 
-def test_an_unknown_event_or_folder_is_an_operator_error_and_no_event_is_none(
+def test_unknown_event_and_missing_database_are_operator_errors(
     tmp_path: Path,
 ) -> None:
     ran = events(tmp_path)

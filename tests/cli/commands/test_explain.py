@@ -57,7 +57,7 @@ def test_a_refusal_of_each_server_is_explained_without_secrets(tmp_path: Path) -
     assert "invalid_client" in people.out
 
 
-def test_an_unknown_reference_is_a_failure_and_a_wrong_one_an_operator_error(
+def test_unknown_reference_fails_and_malformed_one_is_an_operator_error(
     tmp_path: Path,
 ) -> None:
     configure(tmp_path)

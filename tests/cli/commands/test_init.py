@@ -17,7 +17,7 @@ def _mode(file: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
 
 
-def test_dialogue_writes_what_was_answered(tmp_path: Path) -> None:
+def test_dialogue_writes_the_entered_settings(tmp_path: Path) -> None:
     shown = on_a_terminal(
         tmp_path,
         "init",

@@ -152,7 +152,7 @@ def _forget_the_first_sealing_key(here: Path) -> None:
     keyring.write_text("".join(line for line in lines if "sealing 1" not in line), "ascii")
 
 
-def test_the_credential_is_replaced_and_both_servers_agree_on_the_new_one(tmp_path: Path) -> None:
+def test_both_servers_use_the_rotated_credential(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         pass
@@ -189,7 +189,7 @@ def test_backup_of_the_keyring_can_be_restored(tmp_path: Path) -> None:
     assert key(tmp_path, "list").code == 0
 
 
-def test_another_databases_keyring_is_noticed(tmp_path: Path) -> None:
+def test_restore_refuses_the_keyring_of_another_database(tmp_path: Path) -> None:
     configure(tmp_path)
     other = tmp_path / "other"
     other.mkdir()
@@ -221,7 +221,7 @@ def test_restore_replaces_a_different_keyring_only_with_yes(tmp_path: Path) -> N
     assert keyring.read_text(encoding="ascii") == ours
 
 
-def test_a_keyring_that_is_not_there_is_not_made_up_for_a_backup(tmp_path: Path) -> None:
+def test_backup_of_a_missing_keyring_is_refused_and_creates_nothing(tmp_path: Path) -> None:
     ran = key(tmp_path, "backup", "saved.keyring")
     assert ran.code == 2
     assert "there is no keyring" in ran.err
@@ -246,7 +246,7 @@ def test_the_name_of_a_key_may_begin_with_a_hyphen(tmp_path: Path) -> None:
     assert "this signing key does not exist" in ran.err
 
 
-def test_a_leaked_signing_key_is_taken_back_while_the_servers_run(tmp_path: Path) -> None:
+def test_signing_key_is_withdrawn_while_the_servers_run(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path):
         leaked = listed(tmp_path)[0]["kid"]

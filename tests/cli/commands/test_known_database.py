@@ -89,7 +89,7 @@ def test_database_that_is_deleted_or_replaced_while_running_is_refused(tmp_path:
             said(site.log, "database.found")
 
 
-def test_asking_makes_neither_database_nor_keyring(tmp_path: Path) -> None:
+def test_read_only_commands_create_neither_database_nor_keyring(tmp_path: Path) -> None:
     configure(tmp_path)
     for command in _ASKS:
         valetkey(*command, here=tmp_path)

@@ -58,7 +58,7 @@ def _said(here: Path, about: str) -> Sequence[Mapping[str, str]]:
     return [finding for finding in findings if finding["about"].startswith(about)]
 
 
-def test_node_of_two_workers_is_one_until_it_is_stopped(here: Path) -> None:
+def test_two_workers_are_listed_as_one_node_until_it_is_stopped(here: Path) -> None:
     with serving(here, subprocess.Popen) as site:
         eventually(lambda: _nodes(here) == 1, "there is no node")
         ((before, started),) = _sql(here, "SELECT holder, started_at FROM nodes")
@@ -99,7 +99,7 @@ def _address(here: Path) -> str:
     return str(address)
 
 
-def test_worker_that_is_killed_goes_on_for_its_node(here: Path) -> None:
+def test_replaced_worker_continues_the_record_of_its_node(here: Path) -> None:
     with serving(here, subprocess.Popen) as site:
         eventually(lambda: _nodes(here) == 1, "there is no node")
         (before,) = _sql(here, "SELECT holder FROM nodes")

@@ -11,7 +11,7 @@ from tests.cli.running import valetkey
 from tests.cli.site import configure
 
 
-def test_ad_01_the_link_is_printed_and_kept_in_a_file_that_only_its_owner_reads(
+def test_ad_01_owner_link_is_printed_and_stored_in_a_private_file(
     tmp_path: Path,
 ) -> None:
     # In a container, only the folder of the keyring can be written to.
@@ -52,7 +52,7 @@ def test_owner_link_of_a_server_that_does_not_exist_is_refused_and_makes_nothing
         assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_ad_01_where_there_is_an_owner_only_broken_glass_makes_another_link(
+def test_ad_01_another_owner_link_needs_break_glass(
     tmp_path: Path,
 ) -> None:
     make_ada(tmp_path)
@@ -67,7 +67,7 @@ def test_ad_01_where_there_is_an_owner_only_broken_glass_makes_another_link(
     assert '"owner_link.issued"' in events.out
 
 
-def test_roles_are_given_shown_and_taken(tmp_path: Path) -> None:
+def test_roles_are_assigned_listed_and_removed(tmp_path: Path) -> None:
     make_ada(tmp_path)
     assert "valetkey owner" in user(tmp_path, "roles").err
     assert user(tmp_path, "role", "ada", "support", "--json").json == {
@@ -84,7 +84,7 @@ def test_roles_are_given_shown_and_taken(tmp_path: Path) -> None:
     assert user(tmp_path, "role", "ada", "king").code == 2
 
 
-def test_the_last_owner_stays_an_owner_and_stays_on(tmp_path: Path) -> None:
+def test_last_owner_cannot_lose_the_role_or_be_disabled(tmp_path: Path) -> None:
     make_ada(tmp_path)
     user(tmp_path, "role", "ada", "owner")
     for arguments in (("role", "ada", "none"), ("disable", "ada", "--yes")):

@@ -29,7 +29,7 @@ def _configure(here: Path, mode: str) -> None:
     )
 
 
-def test_a_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
+def test_invitation_token_is_printed_once_and_listed_by_its_id(tmp_path: Path) -> None:
     _configure(tmp_path, "token")
     valetkey("client", "list", here=tmp_path)
     ran = registration(tmp_path, "invite", "--uses", "3", "--days", "2", "--note", "Ada")
@@ -99,13 +99,13 @@ def _changes_itself(site: Site, record: dict[str, str], uri: str) -> int:
     return requests.patch(own, json=change, headers=headers, timeout=60).status_code
 
 
-def test_a_note_is_a_line(tmp_path: Path) -> None:
+def test_note_of_two_lines_and_zero_uses_are_refused(tmp_path: Path) -> None:
     begin(tmp_path)
     assert registration(tmp_path, "invite", "--note", "a\nb").code == 2
     assert registration(tmp_path, "invite", "--uses", "0").code == 2
 
 
-def test_a_developer_is_let_register_and_not_any_more(tmp_path: Path) -> None:
+def test_developer_permission_is_granted_and_revoked(tmp_path: Path) -> None:
     file = begin(tmp_path)
     text = file.read_text(encoding="utf-8")
     file.write_text(f'{text}\n[portal]\nwho = "invited"\n', encoding="utf-8")

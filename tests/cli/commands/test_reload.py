@@ -22,7 +22,7 @@ def _named(url: str, name: str) -> bool:
     return False
 
 
-def test_changed_file_is_used_and_wrong_file_changes_nothing(tmp_path: Path) -> None:
+def test_reload_applies_a_changed_file_and_refuses_an_invalid_one(tmp_path: Path) -> None:
     file = configure(tmp_path)
     none = valetkey("reload", here=tmp_path)
     assert none.code == 2

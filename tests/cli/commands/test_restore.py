@@ -130,7 +130,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     return Shop(tmp_path, shop_url, secrets[0], save, replace_database)
 
 
-def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
+def test_access_revoked_after_the_backup_stays_revoked_after_a_restore(shop: Shop) -> None:
     browser = UserAgent(shop.url)
     with serving(shop.here) as site:
         tokens = shop.token({**_FORM, "code": shop.code(browser, "ada")}).json()
@@ -175,7 +175,7 @@ def test_nothing_that_ended_after_the_backup_works_again(shop: Shop) -> None:
         assert requests.get(notes, headers=headers, timeout=CEILING).status_code == 200
 
 
-def test_restore_without_notes_of_endings_needs_a_decision(shop: Shop) -> None:
+def test_restore_without_a_record_of_revocations_needs_accept(shop: Shop) -> None:
     with serving(shop.here):
         shop.save()
     (shop.here / "valetkey/authorization.endings").unlink()

@@ -72,7 +72,7 @@ def test_both_servers_start_without_a_database_and_stop_on_sigterm(tmp_path: Pat
         assert (folder / secret).stat().st_mode & 0o077 == 0
 
 
-def test_ctrl_c_stops_like_any_other_stop(tmp_path: Path) -> None:
+def test_sigint_stops_the_servers_with_exit_code_zero(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path, subprocess.Popen) as site:
         site.process.send_signal(signal.SIGINT)
@@ -175,7 +175,7 @@ def test_server_called_localhost_answers_on_both_loopback_addresses(tmp_path: Pa
                     assert connection.getresponse().status == 200
 
 
-def test_server_called_by_its_address_listens_there_alone(tmp_path: Path) -> None:
+def test_server_named_by_an_ip_address_listens_on_it_only(tmp_path: Path) -> None:
     configure(tmp_path)
     with serving(tmp_path, subprocess.Popen) as site:
         port = urllib.parse.urlsplit(site.authorization).port

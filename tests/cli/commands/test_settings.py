@@ -66,7 +66,7 @@ def test_running_servers_apply_a_stored_setting_and_its_reset(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("written", ["a@x.example, b@x.example", '["a@x.example", "b@x.example"]'])
-def test_a_list_is_set_with_commas_or_as_a_file_has_it(tmp_path: Path, written: str) -> None:
+def test_list_setting_accepts_commas_or_toml_syntax(tmp_path: Path, written: str) -> None:
     begin(tmp_path)
     done = valetkey("settings", "set", "alerts.to", written, here=tmp_path)
     assert done.code == 0, done.err

@@ -18,7 +18,7 @@ def make_ada(here: Path) -> Ran:
     return ran
 
 
-def test_an_account_is_made_with_a_password_from_a_pipe(tmp_path: Path) -> None:
+def test_account_is_created_with_a_password_from_a_pipe(tmp_path: Path) -> None:
     ran = make_ada(tmp_path)
     assert "uid 1001" in ran.out
     assert "correct horse" not in ran.out + ran.err
@@ -27,7 +27,7 @@ def test_an_account_is_made_with_a_password_from_a_pipe(tmp_path: Path) -> None:
     assert ada["disabled_at"] is None
 
 
-def test_a_password_that_is_made_is_printed_once(tmp_path: Path) -> None:
+def test_generated_password_is_printed_once_and_not_stored(tmp_path: Path) -> None:
     begin(tmp_path)
     arguments = ("bob", "--email", "bob@example.com", "--generate-password", "--json")
     made = user(tmp_path, "create", *arguments).json
@@ -53,7 +53,7 @@ def test_all_faults_of_an_account_are_reported_together(tmp_path: Path) -> None:
     assert "--birthdate: " in ran.err
 
 
-def test_a_name_is_given_once_however_it_is_spelt(tmp_path: Path) -> None:
+def test_username_is_unique_regardless_of_case(tmp_path: Path) -> None:
     make_ada(tmp_path)
     ran = user(tmp_path, "create", "ADA", "--email", "other@example.com", "--generate-password")
     assert ran.code == 2
@@ -123,7 +123,7 @@ def test_standard_claims_are_set_on_create_and_shown(tmp_path: Path) -> None:
     assert "website" not in ran.out
 
 
-def test_an_account_is_changed_and_what_is_not_named_stays(tmp_path: Path) -> None:
+def test_account_change_leaves_other_fields_unchanged(tmp_path: Path) -> None:
     make_ada(tmp_path)
     first = ("--nickname", "Countess", "--phone-number", "+442079460000", "--email-unverified")
     ran = user(tmp_path, "change", "ada", *first)
@@ -152,7 +152,7 @@ def test_invalid_change_reports_all_faults_and_changes_nothing(tmp_path: Path) -
     assert (nobody.code, "valetkey user list" in nobody.err) == (2, True)
 
 
-def test_an_account_is_deleted_for_good(tmp_path: Path) -> None:
+def test_deleted_account_cannot_be_enabled_and_its_name_can_be_reused(tmp_path: Path) -> None:
     make_ada(tmp_path)
     refusal = user(tmp_path, "delete", "ada", typed="n\n")
     assert refusal.code != 0
@@ -169,7 +169,7 @@ def test_an_account_is_deleted_for_good(tmp_path: Path) -> None:
     assert again.code == 0
 
 
-def test_second_factors_are_taken_from_who_lost_them(tmp_path: Path) -> None:
+def test_reset_factors_needs_confirmation(tmp_path: Path) -> None:
     make_ada(tmp_path)
     assert user(tmp_path, "reset-factors", "ada").code == 2
     ran = user(tmp_path, "reset-factors", "ada", "--yes")
@@ -177,7 +177,7 @@ def test_second_factors_are_taken_from_who_lost_them(tmp_path: Path) -> None:
     assert "No changes" in ran.out
 
 
-def test_email_address_is_changed_as_far_as_it_is_valid_and_free(tmp_path: Path) -> None:
+def test_email_address_is_changed_and_verified_and_invalid_one_is_refused(tmp_path: Path) -> None:
     make_ada(tmp_path)
     ran = user(tmp_path, "change-email", "ada", "ada@lovelace.example", "--json")
     assert (ran.code, ran.json["email"]) == (0, "ada@lovelace.example")

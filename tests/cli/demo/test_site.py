@@ -41,7 +41,7 @@ def test_folder_is_private(tmp_path: Path) -> None:
         assert file.stat().st_mode & 0o077 == 0, file.name
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("do not touch")
     with pytest.raises(OperatorError, match="not empty"):
         known_secrets(tmp_path)

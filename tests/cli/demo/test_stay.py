@@ -97,7 +97,7 @@ def test_consent_page_shows_a_verified_app_with_its_logo(tmp_path: Path) -> None
             assert answer.headers["Content-Type"] == "image/webp"
 
 
-def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> None:
+def test_demo_output_fits_one_screen_and_its_commands_work(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, screen):
         assert len(screen.splitlines()) <= 25
         assert USERNAME in screen
@@ -115,7 +115,7 @@ def test_the_screen_is_one_screen_and_everything_on_it_works(tmp_path: Path) -> 
         assert "resource_metadata=" in refused
 
 
-def test_ada_has_an_app_with_a_week_of_usage_and_the_owner_can_sign_in(tmp_path: Path) -> None:
+def test_demo_has_an_app_with_usage_and_an_owner_who_can_sign_in(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, screen):
         portal = re.findall(r"developers +(\S+)", screen)[0]
         ada = UserAgent(portal)
@@ -165,7 +165,7 @@ def pasted(command: str) -> str:
     ).stdout
 
 
-def test_a_kept_demo_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_kept_demo_has_its_data_after_a_restart(tmp_path: Path) -> None:
     with demo(tmp_path, "--keep", "kept") as (process, screen):
         pasted(commands(screen)[2])
         process.send_signal(signal.SIGINT)
@@ -178,7 +178,7 @@ def test_a_kept_demo_goes_on_where_it_was(tmp_path: Path) -> None:
         assert notes.count('"id"') == 4
 
 
-def test_the_walk_can_stay(tmp_path: Path) -> None:
+def test_servers_keep_running_after_the_walk_with_stay(tmp_path: Path) -> None:
     with demo(tmp_path, "--walk", "--stay") as (process, screen):
         assert "Valetkey is running" in screen.partition("OpenID Connect")[2]
         configuration = re.findall(r"commands +(\S*valetkey .*? --config \S+)", screen)[0]
@@ -192,7 +192,7 @@ def test_the_walk_can_stay(tmp_path: Path) -> None:
         assert process.returncode == 0
 
 
-def test_another_demo_beside_it_takes_other_ports(tmp_path: Path) -> None:
+def test_concurrent_demos_use_different_ports(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, first), demo(tmp_path) as (_, second):
         assert not set(urls(first)) & set(urls(second))
 

@@ -20,7 +20,7 @@ def test_internal_authority_of_the_settings_is_trusted(tmp_path: Path) -> None:
     assert more == count + 1
 
 
-def test_refused_certificate_has_the_advice_that_helps() -> None:
+def test_advice_depends_on_why_the_certificate_is_refused() -> None:
     not_yet, expired, wrong_host = (certificate_advice(code) for code in (9, 10, 62))
     assert "clock" in not_yet
     assert "Renew" in expired

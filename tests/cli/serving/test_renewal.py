@@ -48,7 +48,7 @@ def _shown(port: int, protocols: list[str], *, split: int) -> tuple[str | None, 
         return tls.selected_alpn_protocol(), certificate
 
 
-def test_challenge_is_shown_to_the_authority_alone(tmp_path: Path) -> None:
+def test_challenge_certificate_is_served_only_for_the_acme_tls_protocol(tmp_path: Path) -> None:
     port = free_port()
     node = Node(tmp_path / "node")
     configure(
@@ -111,7 +111,7 @@ def test_renewal_is_due_for_the_last_third_and_for_another_name() -> None:
         ('[tls]\nacme = "https://ca.example/directory"\nacme_ca_file = "none"\n', "acme_ca_file"),
     ],
 )
-def test_wrong_settings_are_named(tmp_path: Path, more: str, wrong: str) -> None:
+def test_serve_refuses_invalid_acme_settings(tmp_path: Path, more: str, wrong: str) -> None:
     (tmp_path / "valetkey.toml").write_text(more)
     ran = valetkey("serve", here=tmp_path)
     assert ran.code == 2

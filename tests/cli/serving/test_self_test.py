@@ -21,7 +21,7 @@ def _configure(here: Path, url: str) -> None:
     configure(here, url=f"http://{address}", listen=address, database=url)
 
 
-def test_engine_whose_locks_lock_nothing_is_refused_before_and_after_the_first_start(
+def test_engine_without_working_locks_is_refused_by_migrate_serve_and_doctor(
     postgres_url: str, tmp_path: Path
 ) -> None:
     with altering(postgres_url, _LOCKS_NOTHING) as url:

@@ -68,7 +68,7 @@ def test_ready_is_printed_once_when_every_child_is_ready(tmp_path: Path) -> None
     assert not any(is_alive(pid) for pid in pids(log, "born"))
 
 
-def test_one_child_prepares_before_the_others_start(tmp_path: Path) -> None:
+def test_first_child_of_each_server_prepares_before_the_others_start(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=2", "resource=fine=2") as parent:
         ready_line(parent)
@@ -83,7 +83,7 @@ def test_one_child_prepares_before_the_others_start(tmp_path: Path) -> None:
     assert messages.index(("fine", "go 0 prepare")) < messages.index(("fine", "go 1"))
 
 
-def test_on_one_core_the_second_server_is_born_when_the_first_is_ready(tmp_path: Path) -> None:
+def test_on_one_core_the_second_server_is_started_after_the_first_is_ready(tmp_path: Path) -> None:
     log = tmp_path / "log"
     cores = os.sched_getaffinity(0)
     # Inherited by the parent, which looks at how many it may use.
@@ -112,7 +112,7 @@ def test_child_that_dies_is_replaced_without_a_second_ready_line(tmp_path: Path)
         assert parent.stdout.read() == ""
 
 
-def test_a_start_that_fails_ends_everything_with_the_childs_code(tmp_path: Path) -> None:
+def test_failed_start_ends_all_children_with_the_exit_code_of_the_child(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with supervising(log, "authorization=good=1", "resource=broken=1") as parent:
         assert parent.wait(60) == 2

@@ -106,7 +106,7 @@ def _renew(here: Path, port: str) -> None:
         '[authorization]\nurl = "https://127.0.0.1:1"\ntls_certificate = "c"\ntls_key = "k"\n',
     ],
 )
-def test_nothing_starts_where_secrets_would_travel_in_clear(tmp_path: Path, text: str) -> None:
+def test_serve_refuses_settings_that_send_secrets_without_tls(tmp_path: Path, text: str) -> None:
     (tmp_path / "valetkey.toml").write_text(text, encoding="utf-8")
     ran = valetkey("serve", here=tmp_path)
     assert ran.code == 2
@@ -115,7 +115,7 @@ def test_nothing_starts_where_secrets_would_travel_in_clear(tmp_path: Path, text
     assert not (tmp_path / "valetkey").exists()
 
 
-def test_a_certificate_that_does_not_serve_is_named(tmp_path: Path) -> None:
+def test_unreadable_certificate_is_reported_by_serve_and_doctor(tmp_path: Path) -> None:
     for name in ("c.pem", "k.pem"):
         (tmp_path / name).write_text("not PEM", encoding="ascii")
     file = configure_ports(tmp_path)

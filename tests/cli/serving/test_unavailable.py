@@ -62,7 +62,7 @@ def test_tls_client_receives_503_with_retry_after(tmp_path: Path, version: ssl.T
             assert answer.read() == b"The server is not available yet\n"
 
 
-def test_request_that_follows_its_connection_later_is_answered() -> None:
+def test_request_sent_after_a_delay_is_answered() -> None:
     with _absent() as port, socket.create_connection(("127.0.0.1", port), CEILING) as client:
         # Longer than the supervisor takes to accept it.
         assert select([client], [], [], 0.3)[0] == []

@@ -58,7 +58,7 @@ def test_x_oauth2_signs_in_by_device_code(servers: Servers, tab: Page, tmp_path:
         process.wait()
 
 
-def test_go_api_takes_its_own_tokens(tmp_path: Path) -> None:
+def test_go_api_accepts_tokens_for_its_api_only(tmp_path: Path) -> None:
     with issuer(tmp_path / "issuer") as it:
         port = free_port()
         it.write("go", tmp_path, {"8080": port})

@@ -20,7 +20,7 @@ DirectoryIndex api.json
 """
 
 
-def test_mod_oauth2_takes_tokens_for_its_api_alone(tmp_path: Path) -> None:
+def test_mod_oauth2_accepts_tokens_for_its_api_only(tmp_path: Path) -> None:
     program = shutil.which("apache2", path="/usr/sbin")
     assert program is not None, "Apache is missing"
     with issuer(tmp_path / "issuer") as it:

@@ -51,7 +51,7 @@ def test_spring_boot_signs_in_and_out(servers: Servers, tab: Page, tmp_path: Pat
         assert tab.locator("#sign-in").count(), "the app asks to sign in again"
 
 
-def test_spring_resource_server_takes_tokens_for_its_api_alone(tmp_path: Path) -> None:
+def test_spring_resource_server_accepts_tokens_for_its_api_only(tmp_path: Path) -> None:
     with issuer(tmp_path / "issuer") as it:
         port = free_port()
         it.write("spring", tmp_path, {"8080": port})

@@ -130,7 +130,7 @@ def test_introspection_shows_a_token_until_it_is_revoked(
     assert (refused["name"], refused["error"]) == ("ResponseBodyError", "invalid_grant")
 
 
-def test_an_expired_token_is_a_challenge_and_the_refresh_goes_on(
+def test_expired_token_raises_a_challenge_and_can_be_refreshed(
     own_world: LocalSite, scripts: Scripts
 ) -> None:
     libraries = [web(script, own_world) for script in scripts.values()]
@@ -150,7 +150,7 @@ def test_an_expired_token_is_a_challenge_and_the_refresh_goes_on(
         reads(library, fresh)
 
 
-def test_denied_consent_is_an_error_of_the_library(library: Library, world: LocalSite) -> None:
+def test_denied_consent_raises_an_authorization_error(library: Library, world: LocalSite) -> None:
     begun = library.step("begin")
     denied = world.refuse(str(begun["url"]))
     problem = library.step("finish", **{**begun.said, "arrived": denied}).problem
@@ -159,7 +159,7 @@ def test_denied_consent_is_an_error_of_the_library(library: Library, world: Loca
     assert problem["error_description"]
 
 
-def test_a_code_counts_once(library: Library) -> None:
+def test_reused_code_raises_invalid_grant(library: Library) -> None:
     arrived = library.arrive()
     held(library.step("finish", **arrived))
     problem = library.step("finish", **arrived).problem
@@ -168,13 +168,13 @@ def test_a_code_counts_once(library: Library) -> None:
     assert problem["error_description"]
 
 
-def test_another_verifier_is_the_librarys_error(library: Library) -> None:
+def test_wrong_code_verifier_raises_invalid_grant(library: Library) -> None:
     arrived = library.arrive()
     other = {**arrived, "verifier": "x" * 43}
     assert library.step("finish", **other).problem["error"] == "invalid_grant"
 
 
-def test_a_wrong_secret_is_the_librarys_error(library: Library) -> None:
+def test_wrong_secret_raises_a_challenge_error(library: Library) -> None:
     problem = library.of(WEB, "basic", secret="x" * 40).step("own").problem
     # The challenge of RFC 6749 section 5.2 is what both look at first.
     assert problem["name"] == "WWWAuthenticateChallengeError"
@@ -182,7 +182,7 @@ def test_a_wrong_secret_is_the_librarys_error(library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", ["iss", "state"])
-def test_another_issuer_or_state_is_noticed(library: Library, name: str) -> None:
+def test_response_with_another_issuer_or_state_is_rejected(library: Library, name: str) -> None:
     arrived = library.arrive()
     pairs = dict(parse_qsl(urlsplit(str(arrived["arrived"])).query))
     forged = f"{CALLBACK}?{urlencode({**pairs, name: 'https://evil.example'})}"
@@ -192,7 +192,7 @@ def test_another_issuer_or_state_is_noticed(library: Library, name: str) -> None
     held(library.step("finish", **arrived))
 
 
-def test_without_an_issuer_the_answer_is_not_believed(library: Library) -> None:
+def test_response_without_an_issuer_is_rejected(library: Library) -> None:
     arrived = library.arrive()
     pairs = dict(parse_qsl(urlsplit(str(arrived["arrived"])).query))
     del pairs["iss"]
@@ -201,7 +201,7 @@ def test_without_an_issuer_the_answer_is_not_believed(library: Library) -> None:
     assert problem["code"] == "OAUTH_INVALID_RESPONSE"
 
 
-def test_access_tokens_are_what_another_resource_server_expects(
+def test_access_token_is_validated_by_the_library_for_its_audience_only(
     world: LocalSite, scripts: Scripts
 ) -> None:
     library = web(scripts["oauth4webapi"], world)

@@ -113,7 +113,7 @@ def test_opaque_tokens_are_introspected_and_end_when_they_are_revoked(issuer: Is
 
 
 @pytest.mark.parametrize("resource", [API, OPAQUE])
-def test_a_person_signs_in_there_and_is_known_here(
+def test_user_signs_in_at_the_provider_and_their_tokens_are_accepted(
     issuer: Issuer, resource: str, tmp_path: Path
 ) -> None:
     ahead = 0
@@ -132,7 +132,7 @@ def test_a_person_signs_in_there_and_is_known_here(
     assert _admit(issuer, renewed, resource).user == "1001"
 
 
-def test_another_issuer_is_not_trusted_by_its_keys(issuer: Issuer) -> None:
+def test_token_of_another_issuer_with_the_same_keys_is_refused(issuer: Issuer) -> None:
     token = _robot(issuer, API).access_token()
     impostor = replace(issuer, url="https://elsewhere.example")
     assert _code(impostor, token, API) is ErrorCode.INVALID_TOKEN

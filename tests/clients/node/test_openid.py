@@ -117,7 +117,7 @@ def test_code_flow_by_form_post_succeeds(script: Script, op: Provider) -> None:
     assert app.step("finish", **arrived)["id_token"]
 
 
-def test_foreign_response_is_rejected(script: Script, op: Provider) -> None:
+def test_response_with_another_nonce_is_rejected(script: Script, op: Provider) -> None:
     """The library's checks are on: what it takes from us, it has judged."""
     app = App.register(script, op)
     arrived = app.arrive(op.person())
@@ -187,7 +187,7 @@ def test_signing_out_at_the_app_signs_out_at_the_provider(script: Script, op: Pr
     assert person.open(str(begun["url"])).redirect_parameters["error"] == "login_required"
 
 
-def test_a_registration_is_read_changed_and_ended(script: Script, op: Provider) -> None:
+def test_registration_is_read_changed_and_deleted(script: Script, op: Provider) -> None:
     app = App.register(script, op, client_name="Before")
     address = str(app.client["registration_client_uri"])
     bearer = {"authorization": f"Bearer {app.client['registration_access_token']}"}
@@ -209,7 +209,7 @@ def test_a_registration_is_read_changed_and_ended(script: Script, op: Provider) 
 
 
 @pytest.mark.parametrize("alg", [Algorithm.ES256, Algorithm.RS256])
-def test_new_keys_are_found_by_who_knew_the_old_ones(
+def test_client_with_cached_keys_fetches_the_new_ones_after_rotation(
     script: Script, op: Provider, alg: Algorithm
 ) -> None:
     app = App.register(script, op, id_token_signed_response_alg=alg.value)

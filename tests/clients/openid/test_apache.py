@@ -62,7 +62,7 @@ def is_in(tab: Page, site: Site) -> bool:
     return tab.url == site.page and tab.inner_text("#page") == "for members"
 
 
-def test_people_sign_in_are_known_and_sign_out(
+def test_user_signs_in_is_identified_and_signs_out(
     apache: str, browser: Browser, tmp_path: Path, database_url: str
 ) -> None:
     with a_site(apache, tmp_path, database_url) as site:

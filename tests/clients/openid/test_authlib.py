@@ -79,7 +79,7 @@ def a_site(folder: Path, database_url: str = "", **metadata: object) -> Generato
         yield Site(op, **metadata)
 
 
-def test_a_person_signs_in_is_known_and_stays(tmp_path: Path, database_url: str) -> None:
+def test_user_is_identified_and_tokens_are_refreshed(tmp_path: Path, database_url: str) -> None:
     with a_site(tmp_path, database_url) as site:
         token = site.sign_in(site.op.person())
         seen = token["userinfo"]
@@ -99,7 +99,7 @@ def test_a_person_signs_in_is_known_and_stays(tmp_path: Path, database_url: str)
 
 
 @pytest.mark.parametrize("alg", ["ES256", "RS256"])
-def test_the_id_token_is_judged_by_the_published_keys(tmp_path: Path, alg: str) -> None:
+def test_id_token_is_verified_with_the_published_keys(tmp_path: Path, alg: str) -> None:
     with a_site(tmp_path, id_token_signed_response_alg=alg) as site:
         token = site.sign_in(site.op.person(), max_age="100")
         assert token["userinfo"]["auth_time"]

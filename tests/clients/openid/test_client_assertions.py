@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-def test_authlib_signs_with_the_secret(tmp_path: Path) -> None:
+def test_authlib_client_secret_jwt_assertion_is_accepted(tmp_path: Path) -> None:
     with apps(tmp_path) as it:
         it.app("app", SECRET, token_endpoint_auth_method="client_secret_jwt")
         sign: Any = client_secret_jwt_sign
@@ -37,7 +37,7 @@ def test_authlib_assertion_is_verified_with_a_key_from_jwks_uri(tmp_path: Path) 
             assert answer.status_code == 200, answer.text
 
 
-def test_times_may_have_fractions_and_other_claims_be_of_any_kind(tmp_path: Path) -> None:
+def test_fractional_times_and_unknown_claims_of_any_type_are_accepted(tmp_path: Path) -> None:
     with apps(tmp_path) as it:
         it.app("app")
         now = it.claims("app")["iat"]

@@ -75,7 +75,7 @@ def node_app(node: str, folder: Path, script: str, url: str, env_file: str) -> G
         yield
 
 
-def test_authjs_signs_in_and_knows_the_user(
+def test_authjs_signs_in_and_out_with_name_and_email(
     node: str, servers: Servers, tab: Page, tmp_path: Path
 ) -> None:
     url = f"http://localhost:{free_port()}"

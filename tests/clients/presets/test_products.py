@@ -260,7 +260,7 @@ _LANDING = {
 
 
 @pytest.mark.parametrize("name", _LANDING)
-def test_app_that_is_printed_has_the_page_to_which_it_returns(name: str) -> None:
+def test_printed_app_serves_its_registered_post_logout_page(name: str) -> None:
     file, text = _LANDING[name]
     preset = PRESETS[name]
     assert text in preset.files[file]

@@ -143,7 +143,7 @@ def test_source_refuses_every_write_from_the_beginning_and_is_read(
     asyncio.run(story())
 
 
-def test_unfinished_target_is_refused_by_servers_and_finished_source_too(
+def test_unfinished_target_and_retired_source_are_refused_by_servers(
     sides: tuple[Side, Side],
 ) -> None:
     async def story() -> None:

@@ -50,7 +50,7 @@ def _has_what_modules_ask_for(site: dict[str, Any]) -> None:
         assert clients["certify-1"][f"{name}_uri"] == f"{base}{name}"
 
 
-def test_files_of_the_guide_give_a_server_that_can_be_certified(tmp_path: Path) -> None:
+def test_files_of_the_guide_configure_a_server_ready_for_certification(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     commands: list[str] = []
     for block in blocks(PAGE):

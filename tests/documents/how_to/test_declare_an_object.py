@@ -10,7 +10,7 @@ from valetkey.resource.objects.declared import objects_of
 PAGE = "docs/how-to/apis/declare-an-object.md"
 
 
-def test_the_guides_objects_are_objects(tmp_path: Path) -> None:
+def test_objects_of_the_guide_load_as_described(tmp_path: Path) -> None:
     def written(language: str) -> list[str]:
         return [block.code for block in blocks(PAGE) if block.language == language]
 

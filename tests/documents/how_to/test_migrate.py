@@ -73,7 +73,7 @@ AUTH0_CLIENTS = [
         ),
     ],
 )
-def test_export_becomes_a_file_that_is_applied(
+def test_export_is_converted_to_a_file_that_can_be_applied(
     page: str,
     exported: dict[str, Any],
     sub: str,

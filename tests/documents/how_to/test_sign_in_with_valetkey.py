@@ -56,7 +56,7 @@ def _running(terminal: Terminal, command: str, address: str) -> Generator[None]:
 
 
 @pytest.mark.parametrize("language", APPS)
-def test_an_app_of_the_guide_lets_ada_sign_in(tmp_path: Path, language: str) -> None:
+def test_app_of_the_guide_signs_a_user_in(tmp_path: Path, language: str) -> None:
     modules = ROOT / "tests/clients/node_modules"
     if language == "javascript":
         assert shutil.which("node"), "node is among the tools of this project"

@@ -69,7 +69,7 @@ def test_claims_are_exactly_those_of_rfc_9068() -> None:
     }
 
 
-def test_a_client_that_acts_for_itself_has_no_grant() -> None:
+def test_token_of_a_client_acting_for_itself_has_no_grant_or_auth_time() -> None:
     claims = {name: _CLAIMS[name] for name in _CLAIMS if name not in {"grant_id", "auth_time"}}
     token = _verify(jwt.sign(claims, _KEY, typ="at+jwt"))
     assert (token.grant_id, token.auth_time) == (None, None)
@@ -77,7 +77,7 @@ def test_a_client_that_acts_for_itself_has_no_grant() -> None:
     assert json.loads(payload) == claims
 
 
-def test_a_token_without_a_scope_may_do_nothing() -> None:
+def test_token_without_scope_claim_has_an_empty_scope() -> None:
     claims = {name: _CLAIMS[name] for name in _CLAIMS if name != "scope"}
     assert not _verify(jwt.sign(claims, _KEY, typ="at+jwt")).scope
 
@@ -88,14 +88,14 @@ def test_token_is_valid_until_the_second_of_its_expiry() -> None:
     assert _check(_CLAIMS, now=1_600) == "jwt.exp"
 
 
-def test_the_issuers_clock_may_be_a_minute_ahead() -> None:
+def test_issue_time_up_to_a_minute_in_the_future_is_accepted() -> None:
     text = _TOKEN.sign(_KEY)
     assert _verify(text, now=940) == _TOKEN
     assert _check(_CLAIMS, now=939) == "jwt.iat"
 
 
 @pytest.mark.parametrize("name", ["sub", "client_id", "jti", "iat"])
-def test_a_claim_that_must_be_there_is_missed_by_name(name: str) -> None:
+def test_missing_required_claim_is_refused_with_its_check_name(name: str) -> None:
     claims = {other: _CLAIMS[other] for other in _CLAIMS if other != name}
     assert _check(claims) == f"access_token.{name}"
 
@@ -123,7 +123,7 @@ def test_a_claim_that_must_be_there_is_missed_by_name(name: str) -> None:
         ("cnf", "jkt"),
     ],
 )
-def test_a_claim_of_the_wrong_shape_is_refused_by_name(name: str, value: object) -> None:
+def test_claim_of_the_wrong_type_is_refused_with_its_check_name(name: str, value: object) -> None:
     assert _check(_CLAIMS | {name: value}) == f"access_token.{name}"
 
 
@@ -134,7 +134,7 @@ def test_bound_key_is_read_for_each_method() -> None:
     assert _verify(odd).bindings == (Binding("jwk", ""),)
 
 
-def test_no_other_kind_of_token_is_an_access_token() -> None:
+def test_token_of_another_type_is_refused() -> None:
     for typ in ("JWT", "logout+jwt", "dpop+jwt", "client-authentication+jwt", ""):
         with pytest.raises(Refused) as refused:
             _verify(jwt.sign(_CLAIMS, _KEY, typ=typ))

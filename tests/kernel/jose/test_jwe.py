@@ -61,7 +61,7 @@ def test_second_library_decrypts_our_encryption(alg: str, enc: str, payload: byt
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)
-def test_nothing_is_the_same_twice_and_every_part_is_bound_to_the_others(alg: str) -> None:
+def test_encryption_is_randomized_and_a_change_of_any_part_is_detected(alg: str) -> None:
     texts = [_encrypt(b"payload", alg, "A128GCM") for _ in range(2)]
     _, *first = texts[0].split(".")
     _, *second = texts[1].split(".")
@@ -76,7 +76,7 @@ def test_nothing_is_the_same_twice_and_every_part_is_bound_to_the_others(alg: st
             jwe.decrypt_compact(bad, _theirs(alg), algorithms=[alg, "A128GCM"])
 
 
-def test_a_key_is_named_as_its_owner_named_it_or_not_at_all() -> None:
+def test_jwe_header_has_the_kid_registered_by_the_key_owner() -> None:
     named = EncryptionKeys.parse(_set(_PUBLIC[ECDH_ES] | {"use": "enc", "kid": "k 1"}, {}))
     assert len(named) == 0
     named = EncryptionKeys.parse(_set(_PUBLIC[ECDH_ES] | {"use": "enc", "kid": "k-1"}))
@@ -102,7 +102,7 @@ def test_a_key_is_named_as_its_owner_named_it_or_not_at_all() -> None:
         (ECDH_ES, "A256GCM"),
     ],
 )
-def test_jw_19_there_is_no_other_way_to_encrypt(alg: str, enc: str) -> None:
+def test_jw_19_other_encryption_algorithms_are_refused(alg: str, enc: str) -> None:
     key = _BOTH.find(RSA_OAEP_256)
     assert key is not None
     with pytest.raises(ValueError, match="do not go together"):
@@ -169,7 +169,7 @@ _SHORT = rsa.RSAPublicNumbers(65_537, (1 << 1_023) | 1)
         "to unwrap",
     ],
 )
-def test_a_key_that_cannot_be_encrypted_to_is_left_out(unusable: object) -> None:
+def test_unusable_encryption_keys_are_ignored(unusable: object) -> None:
     good = _PUBLIC[RSA_OAEP_256] | {"use": "enc", "kid": "good"}
     keys = EncryptionKeys.parse(_set(unusable, good, unusable))
     assert [key.kid for key in keys] == ["good"]
@@ -186,7 +186,7 @@ def test_key_with_use_is_preferred_to_one_without() -> None:
     assert keys.find("RSA1_5") is None
 
 
-def test_keys_come_back_as_they_were_kept() -> None:
+def test_encryption_keys_are_unchanged_after_writing_and_parsing() -> None:
     again = EncryptionKeys.parse(_BOTH.document())
     assert [key.jwk for key in again] == [key.jwk for key in _BOTH]
     assert [key.alg for key in again] == [RSA_OAEP_256, ECDH_ES]

@@ -63,7 +63,7 @@ def _set(*jwks: object) -> bytes:
 
 
 @pytest.mark.parametrize("row", rows("jose.toml", "thumbprint", _Thumbprint))
-def test_a_key_without_a_name_is_called_by_its_thumbprint(row: _Thumbprint) -> None:
+def test_kid_of_a_key_without_one_is_its_thumbprint(row: _Thumbprint) -> None:
     assert PublicKey.parse(row.jwk).kid == row.thumbprint
     assert thumbprint(json.loads(row.jwk)) == row.thumbprint
 
@@ -79,7 +79,7 @@ def test_the_signatures_that_the_rfcs_print_verify(row: _Signature) -> None:
 
 
 @pytest.mark.parametrize("row", rows("jwk.toml", "refused", _Refused), ids=lambda row: row.why)
-def test_a_key_that_must_not_be_trusted_is_refused_by_name(row: _Refused) -> None:
+def test_unacceptable_key_is_refused_with_its_check_name(row: _Refused) -> None:
     text = row.jwk
     for name, value in (
         ("@X@", _EC.public.jwk["x"]),
@@ -100,7 +100,7 @@ def test_a_key_that_must_not_be_trusted_is_refused_by_name(row: _Refused) -> Non
     ("bits", "check"),
     [(1_024, "jwks.rsa"), (2_047, "jwks.rsa"), (8_193, "jwks.rsa"), (60_000, "jwks.rsa")],
 )
-def test_an_rsa_key_is_neither_short_nor_huge(bits: int, check: str) -> None:
+def test_too_short_and_too_long_rsa_keys_are_refused(bits: int, check: str) -> None:
     modulus = to_base64url(((1 << (bits - 1)) | 1).to_bytes((bits + 7) // 8, "big"))
     assert _check(json.dumps({"kty": "RSA", "n": modulus, "e": "AQAB"})) == check
 
@@ -125,13 +125,13 @@ def test_an_even_modulus_is_refused() -> None:
         "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
     ],
 )
-def test_a_point_of_small_order_is_no_key(encoded: str) -> None:
+def test_point_of_small_order_is_refused_as_ed25519_key(encoded: str) -> None:
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": to_base64url(bytes.fromhex(encoded))}
     assert _check(json.dumps(jwk)) == "jwks.point"
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_a_private_key_comes_back_and_signs(algorithm: Algorithm) -> None:
+def test_private_key_restored_from_its_jwk_signs(algorithm: Algorithm) -> None:
     key = _KEYS[algorithm]
     again = SigningKey.from_private_jwk(key.private_jwk())
     assert again.kid == key.kid == thumbprint(key.public.jwk)
@@ -154,7 +154,7 @@ def test_the_public_half_shows_nothing_private(algorithm: Algorithm) -> None:
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_a_second_library_reads_our_keys_and_names_them_alike(algorithm: Algorithm) -> None:
+def test_second_library_reads_our_keys_with_the_same_thumbprints(algorithm: Algorithm) -> None:
     key = _KEYS[algorithm]
     theirs = import_key(json.loads(key.private_jwk()))
     assert theirs.thumbprint() == key.kid
@@ -162,7 +162,7 @@ def test_a_second_library_reads_our_keys_and_names_them_alike(algorithm: Algorit
     assert PublicKey.parse(json.dumps(public)).jwk == key.public.jwk
 
 
-def test_a_broken_private_key_is_named_without_being_repeated() -> None:
+def test_error_of_an_invalid_private_key_does_not_contain_the_key() -> None:
     good, other = json.loads(_EC.private_jwk()), SigningKey.generate(Algorithm.ES256)
     rsa = json.loads(_RSA.private_jwk())
     broken = [
@@ -184,7 +184,7 @@ def test_a_broken_private_key_is_named_without_being_repeated() -> None:
         assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
-def test_a_set_comes_back_from_its_document() -> None:
+def test_key_set_is_unchanged_after_writing_and_parsing() -> None:
     keys = KeySet.of(*(key.public for key in _KEYS.values()))
     again = KeySet.parse(keys.document())
     assert [key.kid for key in again] == [key.kid for key in keys]
@@ -195,7 +195,7 @@ def test_a_set_comes_back_from_its_document() -> None:
     assert not KeySet()
 
 
-def test_a_set_finds_by_name_and_without_a_name_only_what_is_alone() -> None:
+def test_key_is_found_by_kid_and_without_kid_only_if_it_is_the_only_one() -> None:
     one, two = KeySet.of(_EC.public), KeySet.of(_EC.public, _ED.public)
     assert one.find(None) is _EC.public
     assert two.find(None) is None
@@ -205,7 +205,7 @@ def test_a_set_finds_by_name_and_without_a_name_only_what_is_alone() -> None:
     assert KeySet().find(None) is None
 
 
-def test_several_keys_have_a_name_each() -> None:
+def test_several_keys_need_unique_kids() -> None:
     nameless = {name: value for name, value in _EC.public.jwk.items() if name != "kid"}
     assert KeySet.parse(_set(nameless)).find(_EC.kid) is not None
     assert _check(_set(nameless, dict(_ED.public.jwk))) == "jwks.kid"
@@ -248,11 +248,11 @@ def test_encryption_keys_are_ignored_among_signature_keys(
 
 
 @pytest.mark.parametrize("said", [{"use": ["enc"]}, {"key_ops": [[]]}, {"key_ops": []}], ids=str)
-def test_a_purpose_that_is_not_clear_is_refused(said: dict[str, object]) -> None:
+def test_malformed_use_or_key_ops_is_refused(said: dict[str, object]) -> None:
     assert _check(_set(dict(_EC.public.jwk) | {"use": "sig"} | said)) == "jwks.use"
 
 
-def test_keys_that_we_cannot_use_are_left_out_of_a_foreign_set_and_no_others() -> None:
+def test_only_unusable_keys_of_a_foreign_set_are_ignored() -> None:
     nameless = {name: value for name, value in _ED.public.jwk.items() if name != "kid"}
     unusable: tuple[object, ...] = (
         {"kty": "AKP", "alg": "ML-DSA-44", "kid": "a", "pub": "AA"},
@@ -304,13 +304,13 @@ def test_invalid_key_set_is_refused(document: bytes) -> None:
     assert _check(document) == "jwks.json"
 
 
-def test_a_set_has_limits() -> None:
+def test_too_large_key_set_is_refused() -> None:
     assert _check(b" " * (LONGEST + 1)) == "jwks.long"
     assert _check(_set(*[dict(_EC.public.jwk)] * (MOST + 1))) == "jwks.many"
     assert _check('{"kty":"EC","x":"' + "\ud800" * 70_000) == "jwks.json"
 
 
-def test_members_that_we_do_not_know_are_ignored_and_not_kept() -> None:
+def test_unknown_members_of_a_key_are_ignored_and_not_stored() -> None:
     jwk = {**_EC.public.jwk, "x5c": ["x"], "x5u": "https://evil.test", "key_ops": ["verify"]}
     key = PublicKey.parse(json.dumps(jwk))
     assert key.jwk == _EC.public.jwk

@@ -69,19 +69,19 @@ def _bytes(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("row", rows("jose.toml", "signing", _Signing), ids=lambda row: row.source)
-def test_the_private_keys_that_the_rfcs_print_sign_as_they_print(row: _Signing) -> None:
+def test_private_keys_of_the_rfcs_produce_the_printed_signatures(row: _Signing) -> None:
     key = SigningKey.from_private_jwk(row.jwk)
     assert key.algorithm is row.algorithm
     assert to_base64url(key.sign(row.signed.encode())) == row.signature
 
 
 @pytest.mark.parametrize("row", rows("jose.toml", "mac", _Mac), ids=lambda row: row.source)
-def test_the_shared_keys_that_the_rfcs_print_sign_as_they_print(row: _Mac) -> None:
+def test_shared_keys_of_the_rfcs_produce_the_printed_signatures(row: _Mac) -> None:
     assert to_base64url(authenticate(_bytes(row.key), row.signed.encode())) == row.signature
 
 
 @pytest.mark.parametrize("row", rows("jose.toml", "key_set", _KeySet), ids=lambda row: row.source)
-def test_a_set_that_an_rfc_prints_is_taken_apart_by_use(row: _KeySet) -> None:
+def test_key_sets_of_the_rfcs_are_split_by_use(row: _KeySet) -> None:
     document = row.document.encode()
     assert [key.kid for key in KeySet.parse(document)] == row.signing
     assert [key.kid for key in EncryptionKeys.parse(document)] == row.encryption
@@ -90,7 +90,7 @@ def test_a_set_that_an_rfc_prints_is_taken_apart_by_use(row: _KeySet) -> None:
 @pytest.mark.parametrize(
     "row", rows("jwe.toml", "agreement", _Agreement), ids=lambda row: row.source
 )
-def test_two_parties_agree_on_the_key_that_the_rfcs_print(row: _Agreement) -> None:
+def test_key_agreement_produces_the_keys_printed_in_the_rfcs(row: _Agreement) -> None:
     ephemeral = private_half(json.loads(row.ephemeral))
     theirs = public_half(json.loads(row.theirs))
     assert isinstance(ephemeral, ec.EllipticCurvePrivateKey)
@@ -102,7 +102,7 @@ def test_two_parties_agree_on_the_key_that_the_rfcs_print(row: _Agreement) -> No
 
 
 @pytest.mark.parametrize("row", rows("jwe.toml", "content", _Content), ids=lambda row: row.source)
-def test_content_is_encrypted_as_the_rfcs_print(row: _Content) -> None:
+def test_content_encryption_produces_the_ciphertexts_printed_in_the_rfcs(row: _Content) -> None:
     text = seal_content(
         row.plaintext.encode(),
         row.protected,

@@ -56,7 +56,7 @@ def test_growth_for_live_rows_holds(tmp_path: Path, live: int, into: str) -> Non
 
 
 @pytest.mark.parametrize("live", [_BATCH, 2 * _BATCH])
-def test_growth_beside_the_space_of_expired_rows_is_broken(tmp_path: Path, live: int) -> None:
+def test_growth_without_reuse_of_expired_rows_is_reported(tmp_path: Path, live: int) -> None:
     file = tmp_path / "auth.db"
     with closing(apsw.Connection(str(file))) as raw:
         reuse = _expire(raw, file, live=live, into="tokens", sweeps=False)

@@ -76,7 +76,7 @@ def test_change_is_logged_with_its_actor_but_without_its_content(engine: Engine)
     asyncio.run(story())
 
 
-def test_of_sixty_four_writers_with_one_tag_the_one_who_won_is_in_the_log(
+def test_only_the_successful_one_of_64_concurrent_writes_is_in_the_log(
     database_url: str, tmp_path: Path
 ) -> None:
     async def contend() -> None:
@@ -131,7 +131,7 @@ def test_changes_without_a_tag_are_each_in_the_log(engine: Engine) -> None:
     asyncio.run(contend())
 
 
-def test_of_sixty_four_posts_with_one_key_one_is_in_the_log(engine: Engine) -> None:
+def test_64_concurrent_posts_with_one_idempotency_key_log_one_event(engine: Engine) -> None:
     async def contend() -> None:
         await migrate(engine, _SCHEMA)
         records, key = _records(engine), IdempotencyKey("printer", "k", "print")

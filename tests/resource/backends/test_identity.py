@@ -110,7 +110,7 @@ def test_issuer_refusal_is_passed_on_with_pointers_and_reference(tmp_path: Path)
     asyncio.run(story())
 
 
-def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
+def test_authorizations_are_listed_read_and_revoked(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             for number in range(5):
@@ -142,7 +142,7 @@ def test_authorizations_are_listed_read_and_ended(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_an_issuer_that_fails_is_503_not_500(tmp_path: Path) -> None:
+def test_failing_issuer_results_in_503_not_500(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", "/v2/notes")).status == 200
@@ -167,7 +167,7 @@ def test_an_issuer_that_fails_is_503_not_500(tmp_path: Path) -> None:
         (302, b"{}"),
     ],
 )
-def test_an_answer_that_is_not_in_the_agreement_is_none(
+def test_invalid_response_of_the_issuer_results_in_503(
     tmp_path: Path, answer: tuple[int, bytes]
 ) -> None:
     async def story() -> None:
@@ -180,7 +180,7 @@ def test_an_answer_that_is_not_in_the_agreement_is_none(
     asyncio.run(story())
 
 
-def test_a_token_that_the_issuer_no_longer_takes_is_invalid_here_too(tmp_path: Path) -> None:
+def test_token_refused_by_the_issuer_is_invalid_at_the_resource_server(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             body = b'{"error":"invalid_token","error_description":"it was revoked"}'

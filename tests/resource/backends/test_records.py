@@ -48,7 +48,7 @@ async def _told(work: Awaitable[Representation]) -> ErrorCode | str:
         return refused.refusal.code
 
 
-def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path: Path) -> None:
+def test_one_of_64_writes_with_the_same_etag_succeeds(database_url: str, tmp_path: Path) -> None:
     async def contend() -> None:
         engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
         await migrate(engines[0], _SCHEMA)
@@ -72,7 +72,7 @@ def test_of_sixty_four_writers_with_one_tag_one_wins(database_url: str, tmp_path
     asyncio.run(contend())
 
 
-def test_of_sixty_four_posts_with_one_key_one_counts(database_url: str, tmp_path: Path) -> None:
+def test_64_posts_with_one_idempotency_key_create_one(database_url: str, tmp_path: Path) -> None:
     async def contend() -> None:
         engines = [connect(database_url, directory=tmp_path) for _ in range(2)]
         await migrate(engines[0], _SCHEMA)
@@ -107,7 +107,7 @@ def test_changes_without_a_tag_are_all_kept(engine: Engine) -> None:
     asyncio.run(contend())
 
 
-def test_of_many_who_delete_one_did(engine: Engine) -> None:
+def test_one_of_many_concurrent_deletes_succeeds(engine: Engine) -> None:
     async def contend() -> None:
         await migrate(engine, _SCHEMA)
         records = _records(engine)
@@ -223,7 +223,7 @@ def test_changes_by_another_server_are_read_at_once(database_url: str, tmp_path:
     asyncio.run(story())
 
 
-def test_a_memory_of_records_ends() -> None:
+def test_record_cache_is_bounded_by_number_and_size() -> None:
     recent, owner = Recent(), Owner("user:1")
     for number in range(1_200):
         recent.add(b"now", owner, Representation(f"{number}", b"{}", '"1"'))
@@ -236,7 +236,7 @@ def test_a_memory_of_records_ends() -> None:
     assert recent.find(b"now", owner, "large") is None
 
 
-def test_a_record_is_what_was_written_between_the_fields_of_ours(
+def test_record_contains_the_written_fields_and_those_of_the_server(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story() -> None:
@@ -257,7 +257,7 @@ def test_a_record_is_what_was_written_between_the_fields_of_ours(
     asyncio.run(story())
 
 
-def test_reads_of_a_kept_record_are_counted(database_url: str, tmp_path: Path) -> None:
+def test_cache_hits_and_misses_of_records_are_counted(database_url: str, tmp_path: Path) -> None:
     def counted() -> dict[tuple[str, ...], float]:
         samples = {labels: value for labels, (value,) in metrics.CACHE.samples()}
         return {labels: value for labels, value in samples.items() if labels[0] == "records"}

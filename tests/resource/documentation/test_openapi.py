@@ -52,7 +52,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(child)
 
 
-def test_it_names_every_method_that_is_served(tmp_path: Path) -> None:
+def test_document_describes_every_route_and_method(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             described = (await call("GET", "/v2/openapi.json", token="")).json
@@ -76,7 +76,7 @@ def test_every_reference_resolves(tmp_path: Path) -> None:
             here = here[step]
 
 
-def test_operations_have_names_of_their_own_and_scopes_with_a_sentence(tmp_path: Path) -> None:
+def test_operation_ids_are_unique_and_scopes_have_descriptions(tmp_path: Path) -> None:
     described = _document(tmp_path)
     names = [operation["operationId"] for _, _, operation in _operations(described)]
     assert len(names) == len(set(names))

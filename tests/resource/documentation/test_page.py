@@ -31,7 +31,7 @@ def _text(directory: Path, site: ApiIdentity = _SITE) -> str:
     return page(site, _objects(directory)).body.decode()
 
 
-def test_anyone_may_read_it(tmp_path: Path) -> None:
+def test_page_is_public_and_has_a_strict_content_security_policy(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             answer = await call("GET", "/v2/", token="")
@@ -47,7 +47,7 @@ def test_anyone_may_read_it(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_it_shows_every_object_verb_and_scope(tmp_path: Path) -> None:
+def test_page_shows_every_object_operation_and_scope(tmp_path: Path) -> None:
     text = _text(tmp_path)
     for kind in _objects(tmp_path):
         assert f'<section id="{kind.name}">' in text
@@ -61,7 +61,7 @@ def test_it_shows_every_object_verb_and_scope(tmp_path: Path) -> None:
     )
 
 
-def test_it_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_page_loads_no_other_resources(tmp_path: Path) -> None:
     text = _text(tmp_path)
     assert not re.search(r"<(script\s|link|img|iframe|object|base)\b|\son\w+=|style=", text)
     assert "url(" not in text
@@ -99,7 +99,7 @@ def test_text_of_the_operator_is_escaped(tmp_path: Path) -> None:
     assert text.count("<script") == 1
 
 
-def test_the_programs_are_programs(tmp_path: Path) -> None:
+def test_examples_in_curl_python_and_javascript_are_well_formed(tmp_path: Path) -> None:
     for kind in _objects(tmp_path):
         for action in actions(kind):
             curl, python, javascript = programs(action, "https://api.example")

@@ -16,7 +16,7 @@ from valetkey.testing.server import Servers
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1_280])
-def test_the_page_fits(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+def test_page_fits_its_viewport(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
     write_objects(tmp_path, books_py=BOOK, tasks_json=TASK)
     settings = replace(Settings(), resource=ResourceSettings(objects="objects"))
     with Servers(tmp_path, settings=settings) as servers:

@@ -46,7 +46,7 @@ def _token(servers: Servers) -> str:
     )
 
 
-def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
+def test_openapi_document_matches_the_behaviour_of_the_server(tmp_path: Path) -> None:
     strict = TASK.replace('"reads"', '"requires_if_match": true, "reads"')
     write_objects(tmp_path, books_py=BOOK, tasks_json=strict, songs_json=SONGS)
     settings = replace(Settings(), resource=ResourceSettings(objects="objects"))

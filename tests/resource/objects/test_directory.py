@@ -20,7 +20,7 @@ def _settings(directory: Path, objects: str = "objects") -> Settings:
     )
 
 
-def test_without_the_setting_there_are_the_objects_that_come_along(tmp_path: Path) -> None:
+def test_only_built_in_objects_exist_without_the_setting(tmp_path: Path) -> None:
     assert objects_of(_settings(tmp_path, "")) == OBJECTS
 
 
@@ -150,7 +150,7 @@ def test_one_name_has_one_file(tmp_path: Path) -> None:
     assert "another file declares books too" in problem.wrong
 
 
-def test_a_directory_that_is_not_there_is_a_problem_of_its_own(tmp_path: Path) -> None:
+def test_missing_objects_directory_is_reported(tmp_path: Path) -> None:
     _, (problem,) = read_directory(_settings(tmp_path))
     assert "no such file or directory" in problem.wrong
 
@@ -165,7 +165,7 @@ def test_world_writable_files_are_not_run(tmp_path: Path) -> None:
     assert problem.wrong == f"{folder}: every user of this machine may write it"
 
 
-def test_files_are_few_and_small(tmp_path: Path) -> None:
+def test_number_size_and_encoding_of_files_are_limited(tmp_path: Path) -> None:
     folder = write_objects(tmp_path, a_json=" " * (1 << 20) + "{}")
     _, (problem,) = read_directory(_settings(tmp_path))
     assert "larger than 1 MiB" in problem.wrong

@@ -140,7 +140,7 @@ _BACK: Any = {"op": "move", "from": "/any", "path": "/list"}
         ([{"op": "copy", "from": "/list", "path": "/any/-"}] * 100, 409),
     ],
 )
-def test_no_patch_of_something_large_takes_long(
+def test_json_patch_of_a_large_object_is_quick(
     tmp_path: Path, operations: list[Any], status: int
 ) -> None:
     async def story() -> None:
@@ -172,7 +172,7 @@ def test_patched_document_is_limited_to_the_size_of_a_body(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("query", ["", "sort=-created_at", "small=1", "small=1&odd=true"])
-def test_a_page_of_large_objects_is_short_and_none_is_lost(tmp_path: Path, query: str) -> None:
+def test_pages_of_large_objects_are_bounded_and_skip_none(tmp_path: Path, query: str) -> None:
     async def story() -> None:
         async with blobs(tmp_path) as call:
             made: list[str] = []

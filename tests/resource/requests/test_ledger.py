@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "ledger"
 
 
-def test_two_workers_allow_together_what_one_does(file: Path) -> None:
+def test_two_workers_share_one_rate_limit(file: Path) -> None:
     ledgers = SharedCounters(file), SharedCounters(file)
     workers = [Allowances(7, ledger) for ledger in ledgers]
     now = Instant(1_800_000_000)
@@ -42,7 +42,7 @@ def test_two_workers_allow_together_what_one_does(file: Path) -> None:
         ledger.close()
 
 
-def test_processes_that_count_at_once_miss_nothing(file: Path) -> None:
+def test_concurrent_processes_lose_no_count(file: Path) -> None:
     def count(_: int) -> int:
         return subprocess.run([sys.executable, "-c", _COUNT, str(file)], check=True).returncode
 
@@ -53,7 +53,7 @@ def test_processes_that_count_at_once_miss_nothing(file: Path) -> None:
     ledger.close()
 
 
-def test_strangers_take_the_place_of_who_has_most_left(file: Path) -> None:
+def test_new_callers_replace_those_with_the_smallest_number(file: Path) -> None:
     ledger = SharedCounters(file)
     for number in range(1, 40_000):
         ledger.change(f"caller {number}", partial(max, number))

@@ -80,7 +80,7 @@ async def _sing(call: Api, *bodies: Mapping[str, object]) -> list[str]:
     return paths
 
 
-def test_lists_come_in_each_order_and_back(tmp_path: Path) -> None:
+def test_lists_are_sorted_by_each_field_in_both_directions(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(
@@ -109,7 +109,7 @@ def test_lists_come_in_each_order_and_back(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_list_can_name_values(tmp_path: Path) -> None:
+def test_lists_are_filtered_by_field_values(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(
@@ -134,7 +134,7 @@ def test_a_list_can_name_values(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_changes_move_an_object_in_its_lists(tmp_path: Path) -> None:
+def test_changed_and_deleted_objects_are_moved_in_sorted_and_filtered_lists(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             one, _ = await _sing(call, {"title": "a"}, {"title": "b"})
@@ -211,7 +211,7 @@ def test_filter_that_no_object_can_match_names_what_is_allowed(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_a_cursor_continues_its_own_list_alone(tmp_path: Path) -> None:
+def test_cursor_is_refused_with_another_sort_or_filter(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(call, *({"title": "x", "stars": n} for n in range(4)))
@@ -234,7 +234,7 @@ def test_a_cursor_continues_its_own_list_alone(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_list_of_one_number_goes_on(tmp_path: Path) -> None:
+def test_list_filtered_by_a_fraction_has_further_pages(tmp_path: Path) -> None:
     async def story() -> None:
         async with songs(tmp_path) as call:
             await _sing(call, *({"title": str(n), "length": 1.5e-7} for n in range(3)))
@@ -255,7 +255,7 @@ def test_few_matches_among_many_objects_are_found_page_by_page(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_lists_that_are_declared_later_hold_what_was_there(tmp_path: Path) -> None:
+def test_sort_fields_declared_later_apply_to_existing_objects(tmp_path: Path) -> None:
     async def story() -> None:
         plain = SONGS.replace('["title", "stars", "length", "changed_at"]', "[]")
         plain = plain.replace('["title", "live", "stars", "length"]', "[]")

@@ -33,7 +33,7 @@ async def serving_with(directory: Path, **changes: Any) -> AsyncGenerator[Api]:
             yield server
 
 
-def test_who_prefers_little_gets_little(tmp_path: Path) -> None:
+def test_prefer_return_minimal_shortens_responses(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving_with(tmp_path) as call:
             made = await call("POST", "/v2/notes", {"title": "x"}, prefer="return=minimal")
@@ -55,7 +55,7 @@ def test_who_prefers_little_gets_little(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_an_object_can_demand_to_know_what_is_changed(tmp_path: Path) -> None:
+def test_object_can_require_if_match(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving_with(tmp_path) as call:
             made = await call("POST", "/v2/tasks", {"title": "x"})
@@ -72,7 +72,7 @@ def test_an_object_can_demand_to_know_what_is_changed(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_the_end_of_an_object_is_announced_in_every_answer(tmp_path: Path) -> None:
+def test_every_response_of_a_deprecated_object_has_deprecation_and_sunset(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving_with(tmp_path) as call:
             for answer in (
@@ -111,7 +111,7 @@ def test_rate_limit_is_shown_in_headers_and_ends_in_429(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_an_allowance_refills_evenly_and_is_remembered_for_few() -> None:
+def test_allowance_is_refilled_evenly_and_kept_for_a_limited_number_of_callers() -> None:
     allowances = Allowances(7)
     now = Instant(1_000)
     assert [allowances.take("ada", now).remaining for _ in range(7)] == [6, 5, 4, 3, 2, 1, 0]
@@ -156,7 +156,7 @@ def test_a_page_of_a_named_origin_may_call_and_read(tmp_path: Path) -> None:
     "origin",
     ["null", "*", "https://app.example.evil", "http://app.example", "https://app.example:444", ""],
 )
-def test_other_origins_learn_nothing(tmp_path: Path, origin: str) -> None:
+def test_other_origins_get_no_cors_headers(tmp_path: Path, origin: str) -> None:
     async def story() -> None:
         async with serving_with(tmp_path, cors_origins=(_APP,)) as call:
             for method in ("GET", "OPTIONS"):

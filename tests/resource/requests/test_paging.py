@@ -52,7 +52,7 @@ def test_a_page_that_is_just_full_is_the_last(tmp_path: Path) -> None:
         "cursor=v1.AAAA",
     ],
 )
-def test_another_query_is_refused(tmp_path: Path, query: str) -> None:
+def test_invalid_list_query_is_refused(tmp_path: Path, query: str) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             assert (await call("GET", f"/v2/notes?{query}")).status == 400

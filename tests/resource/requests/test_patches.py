@@ -109,7 +109,7 @@ def test_invalid_patch_operation_is_refused_with_its_pointer(operation: Any, poi
     assert [error.pointer for error in invalid.value.errors] == [pointer]
 
 
-def test_a_patch_is_a_list_of_few_operations() -> None:
+def test_json_patch_must_be_a_list_of_at_most_100_operations() -> None:
     wrong: tuple[object, ...] = ({}, None, [{"op": "remove", "path": "/a"}] * 101)
     for value in wrong:
         with pytest.raises(Invalid):
@@ -135,7 +135,7 @@ def test_patched_document_is_validated_as_a_whole(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_copies_of_copies_do_not_grow_without_end(tmp_path: Path) -> None:
+def test_repeated_copy_operations_cannot_exceed_the_size_limit(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             path = await _task(call)
@@ -148,7 +148,7 @@ def test_copies_of_copies_do_not_grow_without_end(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_json_patch_reaches_what_the_issuer_keeps(tmp_path: Path) -> None:
+def test_json_patch_can_change_the_account_stored_by_the_issuer(tmp_path: Path) -> None:
     async def story() -> None:
         async with declared(tmp_path) as call:
             call.issuer.accounts["1001"] = {"uid": 1001, "name": "Ada"}

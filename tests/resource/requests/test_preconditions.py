@@ -11,7 +11,7 @@ from valetkey.resource.requests.representation import Preconditions, read_precon
 from valetkey.web.exchange import Headers
 
 
-def test_a_matching_tag_spares_the_body(tmp_path: Path) -> None:
+def test_get_with_matching_if_none_match_returns_304_without_body(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             path = await _note(call)
@@ -36,7 +36,7 @@ def test_a_matching_tag_spares_the_body(tmp_path: Path) -> None:
     ("tags", "status"),
     [('"1"', 200), ("*", 200), ('"7", "1"', 200), ('"2"', 412), ('W/"1"', 412), ("1", 400)],
 )
-def test_if_match_guards_every_change(tmp_path: Path, tags: str, status: int) -> None:
+def test_patch_put_and_delete_check_if_match(tmp_path: Path, tags: str, status: int) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             path = await _note(call)
@@ -59,12 +59,12 @@ def test_if_none_match_star_refuses_an_existing_object() -> None:
         demands.check('"1"')
 
 
-def test_if_match_fails_where_nothing_is() -> None:
+def test_if_match_fails_for_missing_object() -> None:
     with pytest.raises(Refused, match="precondition_failed"):
         Preconditions(match=()).check(None)
 
 
-def test_the_same_key_and_body_get_the_same_answer(tmp_path: Path) -> None:
+def test_repeated_post_with_same_idempotency_key_returns_first_response(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             note = {"title": "once"}
@@ -80,7 +80,7 @@ def test_the_same_key_and_body_get_the_same_answer(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_key_is_its_users_and_its_clients_own(tmp_path: Path) -> None:
+def test_idempotency_keys_are_separate_for_each_user_and_client(tmp_path: Path) -> None:
     async def story() -> None:
         async with api(tmp_path) as call:
             ids: set[str] = set()

@@ -23,7 +23,7 @@ from valetkey.web.exchange import Headers
         "application/xml;q=0, */*",
     ],
 )
-def test_who_takes_json_gets_it(accept: str) -> None:
+def test_accept_header_that_allows_json_is_accepted(accept: str) -> None:
     check_accept(Headers([(b"accept", accept.encode())]))
 
 
@@ -31,7 +31,7 @@ def test_who_takes_json_gets_it(accept: str) -> None:
     "accept",
     ["application/xml", "text/*", "application/json;q=0", "*/*, application/json;q=0.0", "json"],
 )
-def test_who_excludes_json_gets_406(accept: str) -> None:
+def test_accept_header_that_excludes_json_is_refused(accept: str) -> None:
     with pytest.raises(Refused, match="excludes"):
         check_accept(Headers([(b"accept", accept.encode())]))
 

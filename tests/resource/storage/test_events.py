@@ -53,7 +53,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(engine: Engine) -> No
     asyncio.run(story())
 
 
-def test_the_newest_and_those_of_one_kind(engine: Engine) -> None:
+def test_newest_events_and_events_of_one_object_are_listed(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
         await engine.write(_write)

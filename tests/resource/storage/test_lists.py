@@ -37,24 +37,24 @@ _ORDERS = Orders(sort=("n",), filter=("t",))
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_numbers_are_written_in_their_order(one: float, other: float) -> None:
+def test_index_keys_of_numbers_keep_their_order(one: float, other: float) -> None:
     assert (written(one) < written(other)) is (one < other)
     assert (written(one) == written(other)) is (one == other)
 
 
 @given(st.text(max_size=25), st.text(max_size=25))
-def test_texts_are_written_in_their_order(one: str, other: str) -> None:
+def test_index_keys_of_texts_keep_their_order(one: str, other: str) -> None:
     assert (written(one) < written(other)) is (one.encode() < other.encode())
 
 
-def test_nothing_is_before_everything_and_the_end_behind() -> None:
+def test_index_keys_of_null_and_booleans_are_between_the_bounds() -> None:
     places = [objects.BEFORE_ALL.value, *map(written, (None, False, True)), objects.AFTER_ALL.value]
     assert all(str(one) < str(other) for one, other in pairwise(places))
     assert written(3) == written(3.0)
     assert written([]) == "0"
 
 
-def test_too_many_lists_are_counted() -> None:
+def test_each_filter_and_sort_combination_is_one_list() -> None:
     assert len(_ORDERS.names) == 3
     assert not Orders()
 

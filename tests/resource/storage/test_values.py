@@ -25,7 +25,7 @@ def _ended(id: str, at: int, until: int, kind: Kind = Kind.CLIENT) -> Revocation
     return Revocation(kind, id, Instant(at), Instant(until))
 
 
-def test_revocations_are_a_set_and_the_later_end_stays(engine: Engine) -> None:
+def test_revocations_are_unique_and_keep_the_later_expiry(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
 
@@ -50,7 +50,7 @@ def _learning(page: Page) -> Callable[[Connection], None]:
     return lambda db: Revocations(db).save(page)
 
 
-def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
+def test_one_of_many_concurrent_writers_sets_the_page_key(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
 
@@ -65,7 +65,7 @@ def test_of_two_processes_one_makes_the_key(engine: Engine) -> None:
     asyncio.run(story())
 
 
-def test_only_what_expired_is_swept_and_never_too_much_at_once(engine: Engine) -> None:
+def test_only_expired_rows_are_swept_in_limited_batches(engine: Engine) -> None:
     async def story() -> None:
         await migrate(engine, _SCHEMA)
 

@@ -83,7 +83,7 @@ def test_a_role_is_required_of_every_request() -> None:
         role_story(ask, mint)
 
 
-def test_websockets_are_let_in_and_refused_before_they_open() -> None:
+def test_websocket_without_a_token_is_refused_before_it_opens() -> None:
     at = gate()
     with trusted(at) as mint, TestClient(_app(at)) as client:
         with client.websocket_connect("/talk", headers=mint.headers("read")) as socket:

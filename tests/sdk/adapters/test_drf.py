@@ -65,7 +65,7 @@ def test_view_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
         assert ask("/any?missing", mint.headers()).json() == {"by": "the site"}
 
 
-def test_the_frameworks_own_permission_gets_the_challenge() -> None:
+def test_framework_permission_class_returns_the_challenge() -> None:
     at = gate()
     require = protect(at)
 

@@ -45,7 +45,7 @@ def _app(gate: Gate) -> FastAPI:
     return app
 
 
-def test_a_websocket_has_a_caller_or_does_not_open() -> None:
+def test_websocket_opens_only_with_a_token() -> None:
     at = gate()
     with trusted(at) as mint, TestClient(_app(at)) as client:
         with client.websocket_connect("/talk", headers=mint.headers("read")) as socket:

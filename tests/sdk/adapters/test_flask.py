@@ -47,7 +47,7 @@ def test_view_accepts_and_refuses_tokens_as_rfc_6750_says() -> None:
         assert client.get("/late/7", headers=mint.headers("read admin")).json == {"number": 7}
 
 
-def test_views_may_be_made_before_the_application() -> None:
+def test_views_can_be_protected_before_the_application_exists() -> None:
     at = gate()
     require = Require(at)
 

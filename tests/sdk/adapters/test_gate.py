@@ -13,7 +13,7 @@ def test_challenge_names_the_first_of_several_scopes() -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_an_issuer_that_is_away_is_not_the_callers_fault() -> None:
+def test_unreachable_issuer_is_reported_as_503_without_a_challenge() -> None:
     away = Refusal(ErrorCode.TEMPORARILY_UNAVAILABLE, "away", retry_after=2)
     denial = gate().deny(away)
     assert denial.status == 503
@@ -21,14 +21,14 @@ def test_an_issuer_that_is_away_is_not_the_callers_fault() -> None:
     assert "www-authenticate" not in dict(denial.headers)
 
 
-def test_a_problem_of_another_issuer_has_no_address() -> None:
+def test_problem_details_for_another_issuer_have_no_type_url() -> None:
     at = Gate(Issuer("https://as.example", "https://as.example/keys"), audience="notes")
     assert "type" not in json.loads(at.deny(NO_TOKEN).body)
     assert at.metadata_path == ""
     assert "resource_metadata" not in dict(at.deny(NO_TOKEN).headers)["www-authenticate"]
 
 
-def test_the_metadata_grows_with_the_routes() -> None:
+def test_metadata_lists_the_scopes_that_routes_require() -> None:
     at = gate()
     at.needs(["notes:read", "write"])
     document = json.loads(at.metadata())

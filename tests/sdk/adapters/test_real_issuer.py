@@ -71,7 +71,7 @@ def test_a_revocation_is_followed(tmp_path: Path, token_format: str) -> None:
         assert ask(token) == 401
 
 
-def test_while_the_issuer_is_away_verified_callers_come_in(tmp_path: Path) -> None:
+def test_verified_tokens_are_accepted_while_the_issuer_is_unreachable(tmp_path: Path) -> None:
     with Servers(tmp_path) as servers:
         _register(servers, "jwt")
         ask = _api(servers)

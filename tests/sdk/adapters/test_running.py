@@ -22,7 +22,7 @@ def _fields(mint: Mint, scope: str = "read") -> list[str]:
     return [mint.headers(scope)["Authorization"]]
 
 
-def test_each_event_loop_has_a_protection_of_its_own_and_one_only() -> None:
+def test_each_event_loop_has_exactly_one_protection() -> None:
     at = gate()
     running = Running(at)
 
@@ -42,7 +42,7 @@ def test_each_event_loop_has_a_protection_of_its_own_and_one_only() -> None:
             asyncio.run(story(mint))
 
 
-def test_whom_a_gate_trusts_may_change_while_it_is_at_work() -> None:
+def test_trusted_issuer_may_change_while_the_gate_is_running() -> None:
     at = gate()
     running = Running(at)
 
@@ -58,7 +58,7 @@ def test_whom_a_gate_trusts_may_change_while_it_is_at_work() -> None:
     asyncio.run(story())
 
 
-def test_following_that_failed_starts_again_with_the_next_request(
+def test_failed_follower_restarts_with_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = gate()
@@ -122,7 +122,7 @@ def test_many_threads_share_one_loop_and_closing_ends_it() -> None:
         background.close()
 
 
-def test_the_child_of_a_fork_begins_anew() -> None:
+def test_gate_works_in_a_forked_child_process() -> None:
     at = gate()
     background = Background(at)
     with trusted(at) as mint:
@@ -144,7 +144,7 @@ def test_the_child_of_a_fork_begins_anew() -> None:
         background.close()
 
 
-def test_a_program_that_ends_leaves_nothing_open() -> None:
+def test_program_exits_cleanly_without_closing_the_gate() -> None:
     code = (
         "from valetkey.sdk.adapters.gate import Background\n"
         "from tests.sdk.adapters.stories import gate\n"

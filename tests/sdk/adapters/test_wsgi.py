@@ -64,7 +64,7 @@ def test_a_role_is_required_of_every_request() -> None:
         role_story(lambda path, headers: _ask(app, path, headers), mint)
 
 
-def test_a_refusal_after_the_answer_began_breaks_it_off() -> None:
+def test_refusal_after_the_response_began_aborts_it() -> None:
     at = gate()
     starts: list[object] = []
 

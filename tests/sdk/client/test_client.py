@@ -62,7 +62,7 @@ def _client(
     return Client(endpoint.issuer, "tool", scope="read", file=file, secret=secret, runtime=runtime)
 
 
-def test_a_person_signs_in_at_a_real_server_and_the_token_is_renewed(tmp_path: Path) -> None:
+def test_user_signs_in_at_a_real_server_and_the_token_is_renewed(tmp_path: Path) -> None:
     with Servers(tmp_path / "servers") as servers:
         servers.register_user("ada", "correct horse battery staple", uid=1001)
         metadata = ClientMetadata(
@@ -125,7 +125,7 @@ def test_client_with_a_secret_uses_the_client_credentials_grant() -> None:
     assert pair == "tool:s%3A1"
 
 
-def test_many_threads_renew_once(tmp_path: Path) -> None:
+def test_concurrent_threads_renew_the_token_once(tmp_path: Path) -> None:
     with strict() as endpoint:
         file = tmp_path / "tokens.json"
         TokenFile(file, endpoint.url, "tool").write(_tokens(endpoint.seed()))
@@ -167,7 +167,7 @@ def test_rejected_refresh_token_raises_sign_in_needed_and_is_not_retried(tmp_pat
         assert not file.exists()
 
 
-def test_while_the_issuer_is_away_a_live_token_goes_on_to_be_used() -> None:
+def test_live_token_is_used_while_the_issuer_is_unreachable() -> None:
     clock = Clock()
     with strict() as endpoint:
         client = _client(endpoint, clock, secret=Secret("s"))
@@ -208,7 +208,7 @@ def test_forget_removes_tokens_from_memory_and_file(tmp_path: Path) -> None:
         b'{"access_token":"a","token_type":"Bearer","expires_in":"1"}',
     ],
 )
-def test_an_answer_that_is_none_is_no_token(body: bytes) -> None:
+def test_malformed_token_response_is_refused(body: bytes) -> None:
     with strict() as endpoint:
         endpoint.say = 200, body
         with pytest.raises(Rejected) as rejected:
@@ -217,7 +217,7 @@ def test_an_answer_that_is_none_is_no_token(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("show", [repr, str])
-def test_tokens_do_not_show_themselves(show: Callable[[object], str]) -> None:
+def test_repr_and_str_of_tokens_hide_the_secrets(show: Callable[[object], str]) -> None:
     tokens = Tokens(Secret("hidden"), "read", Instant(1), Instant(1), Secret("hidden"))
     assert "hidden" not in show(tokens)
 

@@ -81,7 +81,7 @@ def test_the_code_is_exchanged_with_the_verifier_of_the_challenge() -> None:
     assert form["resource"] == "https://api.example"
 
 
-def test_an_answer_without_our_state_is_turned_away_and_does_not_end_the_wait() -> None:
+def test_response_with_a_wrong_state_is_refused_and_the_wait_continues() -> None:
     with strict() as endpoint:
         _, statuses = _sign_in(
             endpoint,
@@ -123,7 +123,7 @@ def test_idle_connection_does_not_block_the_callback() -> None:
         connections[0].close()
 
 
-def test_an_answer_of_another_issuer_is_not_exchanged() -> None:
+def test_code_from_another_issuer_is_not_exchanged() -> None:
     with strict() as endpoint:
         naming = replace(endpoint.issuer, names_itself=True)
         other: Answer = lambda request: _good(request) | {"iss": "https://evil.example"}  # noqa: E731
@@ -155,7 +155,7 @@ def test_sign_in_without_a_callback_times_out() -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_without_a_browser_the_address_is_written(
+def test_sign_in_url_is_printed_where_no_browser_opens(
     there: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []

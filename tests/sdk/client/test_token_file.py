@@ -52,7 +52,7 @@ def test_a_file_that_others_may_read_is_not_trusted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"issuer":1}'])
-def test_a_broken_file_is_no_file(tmp_path: Path, content: bytes) -> None:
+def test_malformed_token_file_is_ignored(tmp_path: Path, content: bytes) -> None:
     file = _file(tmp_path)
     with file.locked():
         file.write(TOKENS)
@@ -60,7 +60,7 @@ def test_a_broken_file_is_no_file(tmp_path: Path, content: bytes) -> None:
     assert file.read() is None
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_is_refused(tmp_path: Path) -> None:
     file = _file(tmp_path)
     with file.locked():
         file.write(TOKENS)
@@ -70,7 +70,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         file.read()
 
 
-def test_a_write_that_fails_leaves_the_old_tokens_and_no_draft(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_tokens_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     file = _file(tmp_path)
     with file.locked():
         file.write(TOKENS)

@@ -45,7 +45,7 @@ def _discover(issuer: str, answers: Mapping[str, object]) -> ServerMetadata:
         ("https://as.example/one", f"https://as.example/one{OPENID}"),
     ],
 )
-def test_both_places_of_the_document_are_known(issuer: str, url: str) -> None:
+def test_oauth_and_openid_metadata_urls_are_tried(issuer: str, url: str) -> None:
     document = {"issuer": issuer, "jwks_uri": "https://as.example/keys", "more": [1]}
     found_issuer = _discover(issuer, {url: document}).as_issuer()
     assert (found_issuer.url, found_issuer.keys, found_issuer.checksummed) == (

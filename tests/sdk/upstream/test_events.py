@@ -26,7 +26,7 @@ def test_data_may_have_several_lines_and_no_space() -> None:
     assert _events(b"data: a\ndata:b\ndata:  c\n\n") == [Event("", b"a\nb\n c")]
 
 
-def test_the_id_stays_until_another_comes() -> None:
+def test_event_id_is_kept_until_the_next_id() -> None:
     assert _events(b"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n") == [
         Event("1", b"a"),
         Event("1", b"b"),
@@ -34,9 +34,9 @@ def test_the_id_stays_until_another_comes() -> None:
     ]
 
 
-def test_a_comment_is_a_sign_of_life() -> None:
+def test_comment_line_is_skipped() -> None:
     assert _events(b": alive\nid: 2\n\n")[0] == Event("2", b"")
 
 
-def test_odd_fields_do_no_harm() -> None:
+def test_unknown_or_malformed_fields_raise_no_error() -> None:
     assert _events(b"\xff\xfe: x\nid: a\0b\nid: \xff\nretry: 5\n:\n\n")[0] == Event("\ufffd", b"")

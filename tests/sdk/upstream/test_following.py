@@ -73,7 +73,7 @@ async def felt(servers: Servers, revocations: Revocations, name: str) -> None:
     await _until(lambda: revocations.covers(caller))
 
 
-def test_news_comes_over_the_stream_without_polling(
+def test_revocations_arrive_over_the_stream_without_polling(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SILENT_FOR", CEILING)
@@ -92,7 +92,7 @@ def test_news_comes_over_the_stream_without_polling(
     asyncio.run(story())
 
 
-def test_a_stream_that_is_cut_delays_nothing_for_long(servers: Servers) -> None:
+def test_revocations_arrive_soon_after_the_stream_is_cut(servers: Servers) -> None:
     async def story() -> None:
         async with followed(servers) as (revocations, it):
             for name in ("at_cut_1", "at_cut_2"):
@@ -103,7 +103,7 @@ def test_a_stream_that_is_cut_delays_nothing_for_long(servers: Servers) -> None:
     asyncio.run(story())
 
 
-def test_a_stream_that_hangs_is_given_up_in_time(servers: Servers) -> None:
+def test_revocations_arrive_while_the_stream_hangs(servers: Servers) -> None:
     async def story() -> None:
         async with followed(servers) as (revocations, it):
             assert it.streams
@@ -116,7 +116,7 @@ def test_a_stream_that_hangs_is_given_up_in_time(servers: Servers) -> None:
     asyncio.run(story())
 
 
-def test_a_network_that_lets_no_stream_through_is_polled(servers: Servers) -> None:
+def test_revocations_are_polled_where_no_stream_gets_through(servers: Servers) -> None:
     async def story() -> None:
         async with followed(servers, hangs=True) as (revocations, _):
             for name in ("at_never_1", "at_never_2", "at_never_3"):

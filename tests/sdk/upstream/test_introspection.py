@@ -36,7 +36,7 @@ async def _asked(capacity: int = 10) -> AsyncGenerator[tuple[Introspection, Issu
         )
 
 
-def test_the_answer_is_the_caller() -> None:
+def test_introspection_response_becomes_the_caller() -> None:
     async def story() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read notes:write")
@@ -93,7 +93,7 @@ def test_introspection_response_with_wrong_or_missing_claims_is_refused(
     asyncio.run(story())
 
 
-def test_an_issuer_without_an_answer_is_left_alone_for_a_second() -> None:
+def test_failed_introspection_is_not_retried_within_a_second() -> None:
     async def story() -> None:
         async with _asked() as (introspection, issuer):
             token = issuer.reference("read")
@@ -123,7 +123,7 @@ def test_cancelled_caller_does_not_cancel_the_shared_introspection() -> None:
     asyncio.run(story())
 
 
-def test_the_memory_has_an_end() -> None:
+def test_introspection_cache_is_limited_to_its_capacity() -> None:
     async def story() -> None:
         async with _asked(capacity=3) as (introspection, issuer):
             tokens = [issuer.reference("read") for _ in range(5)]
@@ -135,7 +135,7 @@ def test_the_memory_has_an_end() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"active":1}', b"\xff", b'{"active":true'])
-def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
+def test_malformed_introspection_response_gives_no_verdict(body: bytes) -> None:
     class Mumbling(Fetcher):
         """Says what it was told to say."""
 
@@ -169,7 +169,7 @@ def test_an_answer_that_is_none_is_no_verdict(body: bytes) -> None:
         (b'"no":"aud"', "introspection.audience"),
     ],
 )
-def test_a_token_we_cannot_judge_is_refused(members: bytes, check: str) -> None:
+def test_token_with_invalid_introspected_members_is_refused(members: bytes, check: str) -> None:
     class Saying(Fetcher):
         """Says what it was told to say."""
 

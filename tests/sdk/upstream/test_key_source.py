@@ -27,7 +27,7 @@ async def _source(
         yield KeySource(issuer.url + JWKS, fetch, cached=cached_document, keep=keep), issuer, kept
 
 
-def test_all_who_wait_share_one_question() -> None:
+def test_concurrent_fetches_share_one_request() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, kept):
             now = issuer.clock.now()
@@ -41,7 +41,7 @@ def test_all_who_wait_share_one_question() -> None:
     asyncio.run(story())
 
 
-def test_strangers_cannot_make_us_ask_more_than_once_in_ten_seconds() -> None:
+def test_unknown_keys_cause_at_most_one_fetch_in_ten_seconds() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             for _ in range(30):
@@ -53,7 +53,7 @@ def test_strangers_cannot_make_us_ask_more_than_once_in_ten_seconds() -> None:
     asyncio.run(story())
 
 
-def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None:
+def test_repeated_key_rotation_is_followed() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             for _ in range(5):
@@ -67,7 +67,7 @@ def test_an_issuer_that_exchanges_its_keys_again_and_again_is_followed() -> None
     asyncio.run(story())
 
 
-def test_keys_that_are_exchanged_twice_within_a_second_are_found() -> None:
+def test_key_rotated_within_a_second_of_the_last_fetch_is_found() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             # The clock stands still: both responses come within one second.
@@ -83,7 +83,7 @@ def test_keys_that_are_exchanged_twice_within_a_second_are_found() -> None:
     asyncio.run(story())
 
 
-def test_the_same_document_is_the_same_set() -> None:
+def test_unchanged_document_keeps_the_same_key_set() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, kept):
             await source.fetch_missing(issuer.clock.now())
@@ -96,7 +96,7 @@ def test_the_same_document_is_the_same_set() -> None:
     asyncio.run(story())
 
 
-def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
+def test_known_keys_are_kept_while_the_issuer_is_unreachable_or_empty() -> None:
     async def story() -> None:
         document = KeySet.of(SigningKey.generate().public).document()
         async with _source(document) as (source, issuer, kept):
@@ -117,7 +117,7 @@ def test_known_keys_survive_an_issuer_that_is_away_broken_or_empty() -> None:
     asyncio.run(story())
 
 
-def test_an_issuer_that_starts_a_moment_later_is_found_at_once() -> None:
+def test_follower_retries_quickly_until_the_issuer_starts() -> None:
     async def story() -> None:
         async with _source() as (source, issuer, _):
             issuer.broken = True

@@ -50,7 +50,7 @@ def test_only_a_revoked_grant_or_token_is_covered(kind: str, name: str) -> None:
     asyncio.run(story())
 
 
-def test_a_client_that_was_let_in_again_gets_tokens_that_work() -> None:
+def test_tokens_issued_after_a_client_revocation_are_accepted() -> None:
     async def story() -> None:
         async with _followed() as (revocations, issuer, _):
             issuer.revoke("client", "printer")
@@ -61,7 +61,7 @@ def test_a_client_that_was_let_in_again_gets_tokens_that_work() -> None:
     asyncio.run(story())
 
 
-def test_news_is_kept_at_once_and_the_cursor_alone_once_a_minute() -> None:
+def test_revocations_are_stored_at_once_and_the_cursor_once_a_minute() -> None:
     async def story() -> None:
         async with _followed() as (revocations, issuer, kept):
             for _ in range(50):
@@ -76,7 +76,7 @@ def test_news_is_kept_at_once_and_the_cursor_alone_once_a_minute() -> None:
     asyncio.run(story())
 
 
-def test_a_restart_goes_on_where_it_stopped() -> None:
+def test_stored_revocations_are_used_after_a_restart() -> None:
     async def story() -> None:
         async with _followed() as (revocations, issuer, kept):
             issuer.revoke("grant", "gr_1")
@@ -88,7 +88,7 @@ def test_a_restart_goes_on_where_it_stopped() -> None:
     asyncio.run(story())
 
 
-def test_an_issuer_that_is_away_changes_nothing() -> None:
+def test_known_revocations_are_kept_while_the_issuer_is_unreachable() -> None:
     async def story() -> None:
         async with _followed() as (revocations, issuer, _):
             issuer.revoke("grant", "gr_1")
@@ -118,7 +118,7 @@ def test_expired_revocation_is_forgotten() -> None:
     asyncio.run(story())
 
 
-def test_news_that_could_not_be_written_comes_again_with_the_next() -> None:
+def test_revocations_that_could_not_be_stored_are_stored_with_the_next() -> None:
     async def story() -> None:
         pages: list[Page] = []
 
@@ -138,7 +138,7 @@ def test_news_that_could_not_be_written_comes_again_with_the_next() -> None:
     asyncio.run(story())
 
 
-def test_follower_that_ends_while_it_stores_news_stores_it() -> None:
+def test_cancelled_follower_still_stores_received_revocations() -> None:
     async def story() -> None:
         pages: list[Page] = []
         begun = asyncio.Event()
@@ -175,7 +175,7 @@ class _Feed:
         return self.answers.pop(0)
 
 
-def test_a_feed_that_began_anew_is_read_from_its_start() -> None:
+def test_feed_is_read_from_its_start_after_its_cursor_is_refused() -> None:
     async def story() -> None:
         feed = _Feed(Answer(400, b"{}"), Answer(200, b'{"cursor":"7","revocations":[]}'))
         page = Page("99", ())
@@ -188,13 +188,13 @@ def test_a_feed_that_began_anew_is_read_from_its_start() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"cursor":1}', b"\xff", b'{"cursor":"1"}'])
-def test_an_answer_that_is_no_feed_is_no_answer(body: bytes) -> None:
+def test_malformed_feed_response_is_not_accepted(body: bytes) -> None:
     feed = _Feed(Answer(200, body))
     revocations = Revocations("u", cast("Fetcher", feed), CREDENTIAL)
     assert not asyncio.run(revocations.poll(Instant(1)))
 
 
-def test_a_long_feed_is_read_to_its_end_in_one_look() -> None:
+def test_long_feed_is_read_to_its_end_in_one_poll() -> None:
     def page(number: int, *, last: bool) -> Answer:
         entry = f'{{"kind":"token","id":"at_{number}","revoked_at":1,"expires_at":9}}'
         entries = "" if last else entry

@@ -71,7 +71,7 @@ def test_current_signed_introspection_response_for_this_api_is_read() -> None:
         b".".join((_signed().split(b".")[0], _signed(aud=["api"]).split(b".")[1], b"AAAA")),
     ],
 )
-def test_introspection_response_with_wrong_claims_or_signature_is_none(body: bytes) -> None:
+def test_introspection_response_with_wrong_claims_or_signature_is_refused(body: bytes) -> None:
     assert _read(body) is None
 
 
@@ -116,7 +116,7 @@ async def _asked(issuer: Issuer) -> AsyncGenerator[Introspection]:
         )
 
 
-def test_a_caller_comes_out_of_a_signed_answer() -> None:
+def test_signed_response_becomes_the_caller() -> None:
     async def story() -> None:
         issuer = _Signing(Clock())
         async with _asked(issuer) as introspection:
@@ -132,7 +132,7 @@ def test_a_caller_comes_out_of_a_signed_answer() -> None:
     asyncio.run(story())
 
 
-def test_a_new_key_of_the_issuer_is_learned_from_its_first_answer() -> None:
+def test_new_issuer_key_is_fetched_for_its_first_signed_response() -> None:
     async def story() -> None:
         issuer = _Signing(Clock())
         async with _asked(issuer) as introspection:
@@ -149,7 +149,7 @@ def test_a_new_key_of_the_issuer_is_learned_from_its_first_answer() -> None:
     asyncio.run(story())
 
 
-def test_an_issuer_that_does_not_sign_is_not_believed() -> None:
+def test_unsigned_response_is_not_accepted() -> None:
     async def story() -> None:
         issuer = Issuer(Clock())
         async with _asked(issuer) as introspection:
@@ -160,7 +160,7 @@ def test_an_issuer_that_does_not_sign_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("said", [{"active": 1}, {"active": True, "exp": "soon"}])
-def test_a_signed_answer_that_means_nothing_is_no_verdict(said: object) -> None:
+def test_malformed_signed_response_gives_no_verdict(said: object) -> None:
     async def story() -> None:
         issuer = _Signing(Clock())
         issuer.instead = said

@@ -71,7 +71,7 @@ async def lines(fetch: Fetcher, url: str, credential: Credential | None = None) 
     return [line async for line in fetch.stream(url, credential, "7")]
 
 
-def test_lines_come_as_they_are_and_end_with_the_stream() -> None:
+def test_lines_are_returned_unchanged_until_the_stream_ends() -> None:
     async def story() -> None:
         async with feed(OK + b"a: 1\r\n\nb\n\nunfinished") as (it, fetch):
             assert await lines(fetch, it.url) == [b"a: 1", b"", b"b", b""]
@@ -105,7 +105,7 @@ def test_response_that_is_no_event_stream_is_unreachable(answer: bytes) -> None:
     asyncio.run(story())
 
 
-def test_a_stream_that_ends_is_opened_again_and_never_in_a_hurry() -> None:
+def test_ended_stream_is_reopened_after_a_pause() -> None:
     async def story() -> None:
         async with feed(OK + b": alive\n\n" + NEWS) as (it, fetch):
             revocations = Revocations(it.url, fetch, CREDENTIAL)

@@ -64,7 +64,7 @@ def test_each_used_scope_is_reported_once_for_each_grant(tmp_path: Path) -> None
     asyncio.run(story())
 
 
-def test_the_most_special_scope_that_one_has_counts_and_clients_themselves_do_not(
+def test_most_specific_held_scope_is_reported_and_client_tokens_are_not(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

@@ -15,7 +15,7 @@ def test_one_token_after_one_space_is_read(scheme: str, token: str) -> None:
 @pytest.mark.parametrize(
     "fields", [[], [""], ["Basic YTpi"], ["Bearer2 x"], ["x"], ["DPoP x"], [" Bearer x"]]
 )
-def test_another_scheme_is_no_token(fields: list[str]) -> None:
+def test_other_schemes_count_as_no_token(fields: list[str]) -> None:
     with pytest.raises(Refused) as refused:
         read_bearer(fields)
     assert refused.value.refusal == NO_TOKEN
@@ -47,11 +47,11 @@ def test_anything_else_after_bearer_is_malformed(field: str) -> None:
     assert refused.value.refusal.check == "authorization.malformed"
 
 
-def test_two_fields_are_no_choice() -> None:
+def test_two_authorization_headers_are_refused() -> None:
     with pytest.raises(Refused) as refused:
         read_bearer(["Bearer x", "Bearer x"])
     assert refused.value.refusal.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_token_does_not_show_itself() -> None:
+def test_repr_of_a_bearer_token_hides_it() -> None:
     assert "hidden" not in repr(read_bearer(["Bearer hidden"]))

@@ -43,7 +43,7 @@ class OneKey:
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_each_algorithm_that_an_app_can_register_is_believed(algorithm: Algorithm) -> None:
+def test_logout_token_is_accepted_with_every_registrable_algorithm(algorithm: Algorithm) -> None:
     key = SigningKey.generate(algorithm)
     claims = {
         "iss": URL,

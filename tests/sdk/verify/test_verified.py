@@ -13,7 +13,7 @@ def _caller(until: int = 100) -> Caller:
     return Caller("1", "c", Scope(), "at", None, Instant(1), Instant(until))
 
 
-def test_a_token_is_known_until_it_expires() -> None:
+def test_verified_token_is_cached_until_it_expires() -> None:
     verified = VerifiedTokens()
     caller = _caller()
     verified.add("t", KEYS, caller)
@@ -23,7 +23,7 @@ def test_a_token_is_known_until_it_expires() -> None:
     assert len(verified) == 0
 
 
-def test_other_keys_make_everything_unknown() -> None:
+def test_changed_key_set_empties_the_cache() -> None:
     verified = VerifiedTokens()
     verified.add("t", KEYS, _caller())
     newer = KeySet()
@@ -33,14 +33,14 @@ def test_other_keys_make_everything_unknown() -> None:
     assert verified.find("t", newer, Instant(2)) is not None
 
 
-def test_the_oldest_goes_first() -> None:
+def test_oldest_token_is_evicted_first() -> None:
     verified = VerifiedTokens(capacity=2)
     for token in ("a", "b", "c"):
         verified.add(token, KEYS, _caller())
     assert [verified.find(t, KEYS, Instant(2)) is not None for t in "abc"] == [False, True, True]
 
 
-def test_no_token_is_in_memory() -> None:
+def test_cache_does_not_hold_tokens_in_plaintext() -> None:
     verified = VerifiedTokens()
     verified.add("vk_at_hidden", KEYS, _caller())
     assert "hidden" not in repr(verified._callers)

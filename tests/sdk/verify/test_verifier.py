@@ -46,7 +46,7 @@ def test_verification_without_keys_returns_no_keys() -> None:
     asyncio.run(story())
 
 
-def test_no_text_is_a_fault() -> None:
+def test_malformed_tokens_are_refused_without_an_exception() -> None:
     async def story() -> None:
         issuer = Issuer(Clock(), port=1)
         async with Fetcher() as fetch:

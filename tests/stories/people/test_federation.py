@@ -106,7 +106,7 @@ def two(
             yield Two(ours, other)
 
 
-def test_a_newcomer_makes_an_account_and_signs_in_with_it(
+def test_new_federated_user_creates_an_account_and_signs_in_again(
     tmp_path: Path, database_url: str
 ) -> None:
     with two(tmp_path, database_url) as it:
@@ -129,7 +129,7 @@ def test_a_newcomer_makes_an_account_and_signs_in_with_it(
         assert it.events().count("session.started") == 2
 
 
-def test_kept_claims_follow_sign_up_link_and_sign_in(tmp_path: Path, database_url: str) -> None:
+def test_kept_claims_are_stored_and_updated_at_sign_in(tmp_path: Path, database_url: str) -> None:
     keep = ("preferred_username", "name")
     with two(tmp_path, database_url, keep=keep) as it:
         sign_in = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
@@ -175,7 +175,7 @@ def test_owner_tests_a_provider_from_the_console(tmp_path: Path) -> None:
         assert "identity.linked" not in it.events()
 
 
-def test_xs_01_a_newcomer_from_elsewhere_chooses_no_name_that_sign_up_would_refuse(
+def test_xs_01_federated_sign_up_refuses_the_usernames_that_sign_up_refuses(
     tmp_path: Path,
 ) -> None:
     with two(tmp_path) as it:
@@ -221,7 +221,7 @@ def without(url: str, *names: str) -> str:
     return parts._replace(query=urlencode(kept)).geturl()
 
 
-def test_required_reauthentication_needs_a_sign_in_after_this_departure(
+def test_required_reauthentication_refuses_an_older_session_of_the_provider(
     tmp_path: Path, database_url: str
 ) -> None:
     with two(tmp_path, database_url) as it:
@@ -254,7 +254,7 @@ def test_required_reauthentication_needs_a_sign_in_after_this_departure(
             assert "Printer" in consent.text
 
 
-def test_a_session_is_as_old_as_the_authentication_at_the_provider(tmp_path: Path) -> None:
+def test_auth_time_of_a_session_is_that_of_the_provider(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         it.here.submit(arrived, "make", {"username": "ada"})
@@ -308,7 +308,7 @@ def test_denied_sign_in_at_the_provider_shows_a_message(tmp_path: Path) -> None:
         assert page.status == 200
 
 
-def test_an_answer_counts_once_and_in_its_own_browser(tmp_path: Path, database_url: str) -> None:
+def test_response_is_accepted_once_in_its_own_browser(tmp_path: Path, database_url: str) -> None:
     with two(tmp_path, database_url) as it:
         page = it.here.open(f"{it.ours.auth_url}/oauth/sign-in")
         away = it.here.open(urljoin(page.url, it.link(page)))
@@ -421,7 +421,7 @@ def test_required_second_factor_is_added_after_a_sign_in_elsewhere(tmp_path: Pat
         assert page.url.endswith("/account/security/second-factor?to=/account/sessions")
 
 
-def test_a_disabled_account_stays_closed(tmp_path: Path) -> None:
+def test_disabled_account_is_refused_at_federated_sign_in(tmp_path: Path) -> None:
     with two(tmp_path) as it:
         arrived = it.travel(it.here.open(f"{it.ours.auth_url}/oauth/sign-in"))
         it.here.submit(arrived, "make", {"username": "ada"})
@@ -470,7 +470,7 @@ def test_form_post_response_is_accepted_only_in_the_same_browser(tmp_path: Path)
             assert sent.status_code == 400, content[:20]
 
 
-def test_a_provider_that_wants_signatures_gets_them(tmp_path: Path) -> None:
+def test_provider_that_requires_private_key_jwt_receives_a_client_assertion(tmp_path: Path) -> None:
     with pages() as them:
         document = {
             "issuer": them.url,

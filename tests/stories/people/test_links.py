@@ -184,7 +184,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Crawl]:
     return asyncio.run(story())
 
 
-def test_every_link_and_form_leads_to_a_page(crawls: Mapping[str, Crawl]) -> None:
+def test_crawl_finds_no_error_and_reaches_every_page(crawls: Mapping[str, Crawl]) -> None:
     findings = [f"{who}: {finding}" for who, crawl in crawls.items() for finding in crawl.findings]
     pages = {page for crawl in crawls.values() for page in pages_of(crawl.routes)}
     reached = {page for crawl in crawls.values() for page in crawl.reached}

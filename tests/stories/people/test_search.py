@@ -97,7 +97,7 @@ def test_user_is_opened_by_keyboard_alone(servers: Servers, browser: Browser) ->
     context.close()
 
 
-def test_slash_is_a_letter_in_fields_and_can_be_switched_off(
+def test_slash_is_typed_in_fields_and_its_shortcut_can_be_switched_off(
     servers: Servers, browser: Browser
 ) -> None:
     context = browser.new_context()

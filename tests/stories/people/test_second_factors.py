@@ -69,7 +69,7 @@ def heading(page: Page) -> str:
     return page.inner_text("h1")
 
 
-def test_a_passkey_opens_the_account_alone_after_a_password_and_for_an_app(
+def test_passkey_signs_in_alone_after_a_password_and_for_an_app(
     tmp_path: Path, browser: Browser
 ) -> None:
     with named(tmp_path) as servers:
@@ -114,7 +114,7 @@ def test_a_passkey_opens_the_account_alone_after_a_password_and_for_an_app(
         context.close()
 
 
-def test_an_app_with_codes_is_set_up_used_and_recovered_from(
+def test_authenticator_app_is_set_up_used_and_replaced_by_a_recovery_code(
     tmp_path: Path, browser: Browser
 ) -> None:
     with named(tmp_path) as servers:

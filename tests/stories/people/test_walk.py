@@ -249,7 +249,7 @@ def _groups(servers: Servers, page: Page) -> None:
         page.click("#do")
 
 
-def test_tasks_take_at_most_four_steps(servers: Servers, browser: Browser) -> None:
+def test_console_tasks_take_at_most_four_steps(servers: Servers, browser: Browser) -> None:
     _failed_sign_in(servers, browser)
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, reduced_motion="reduce", locale="en"

@@ -26,7 +26,7 @@ def _own_token(servers: Serving, secret: str) -> requests.Response:
     return requests.post(f"{servers.auth}/token", form, timeout=60)
 
 
-def test_a_new_secret_and_a_new_address_count_at_once(database: str, tmp_path: Path) -> None:
+def test_new_secret_and_redirect_uri_apply_at_once(database: str, tmp_path: Path) -> None:
     with serving(tmp_path, database, workers=2) as servers:
         for _ in range(_TIMES):
             assert _own_token(servers, SECRET).status_code == 200

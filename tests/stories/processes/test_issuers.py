@@ -541,7 +541,7 @@ def test_overload_of_one_issuer_leaves_introspections_of_the_other(tmp_path: Pat
         assert statuses.total() >= 64
 
 
-def test_requests_that_are_not_complete_take_no_place(tmp_path: Path) -> None:
+def test_incomplete_requests_occupy_no_slot(tmp_path: Path) -> None:
     with _several(tmp_path, "a") as several, ExitStack() as stack:
         ports = (several["a"].auth[-5:], several["a"].api[-5:])
         _write(several.place, "a", ports, "[limits]\nrequests = 16\n")

@@ -30,7 +30,7 @@ _COPIES = (
 )
 
 
-def test_nothing_that_was_answered_is_lost(database_url: str, tmp_path: Path) -> None:
+def test_crash_loses_no_answered_request(database_url: str, tmp_path: Path) -> None:
     answered: list[dict[str, str]] = []
     enough = threading.Event()
 
@@ -74,7 +74,7 @@ def test_nothing_that_was_answered_is_lost(database_url: str, tmp_path: Path) ->
             assert servers.refresh(token).json()["error"] == "invalid_grant"
 
 
-def test_ending_of_many_grants_continues_after_the_cut(database_url: str, tmp_path: Path) -> None:
+def test_ending_of_many_grants_continues_after_a_crash(database_url: str, tmp_path: Path) -> None:
     with serving(tmp_path, database_url, workers=2) as servers:
         name = "ended"
         admin = administrator(tmp_path)

@@ -53,7 +53,7 @@ def test_a_refresh_token_has_one_successor(servers: Serving) -> None:
     assert servers.refresh(token).status_code == 200
 
 
-def test_every_process_takes_its_share(servers: Serving) -> None:
+def test_every_worker_handles_requests(servers: Serving) -> None:
     workers = servers.workers()
     before = cpu_seconds(workers)
     for _ in range(_ROUNDS):

@@ -210,7 +210,7 @@ def _under_load(servers: Serving) -> Generator[Load]:
     assert not load.faults, load.faults
 
 
-def test_keys_are_rotated_under_load_and_no_client_notices(database: str, tmp_path: Path) -> None:
+def test_key_rotation_under_load_causes_no_client_errors(database: str, tmp_path: Path) -> None:
     config = configure(tmp_path, database, workers=2, every_algorithm=True)
     config.write_text(config.read_text() + '[registration]\nmode = "open"\n')
     rotate = ("key", "rotate", "--yes", "--config", str(config))

@@ -73,7 +73,7 @@ def _make_old(url: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("age", ["empty", "old"])
-def test_of_two_that_start_together_one_migrates(
+def test_one_of_two_processes_that_start_together_migrates(
     database_url: str, monkeypatch: pytest.MonkeyPatch, age: str
 ) -> None:
     todo = [migration.number for migration in migrations.find(_SCHEMA)]

@@ -33,7 +33,7 @@ class _Sender:
         return {"type": "http.request", "body": b"y", "more_body": False}
 
 
-def test_large_bodies_share_what_room_there_is_and_small_ones_need_none() -> None:
+def test_large_bodies_share_the_memory_limit_and_small_ones_are_exempt() -> None:
     async def story() -> None:
         room = BodyMemory(2 * SMALL)
         slow = [_Sender(2 * SMALL - 1) for _ in range(2)]
@@ -54,7 +54,7 @@ def test_large_bodies_share_what_room_there_is_and_small_ones_need_none() -> Non
     asyncio.run(story())
 
 
-def test_who_goes_away_or_sends_too_much_leaves_the_room() -> None:
+def test_memory_of_aborted_and_refused_bodies_is_released() -> None:
     async def gone() -> Message:
         return {"type": "http.disconnect"}
 

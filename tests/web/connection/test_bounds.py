@@ -156,7 +156,7 @@ def test_kept_memory_is_bounded(start: bytes, fragment: bytes) -> None:
 
 
 @pytest.mark.parametrize("largest", [1, 3, 200, 5_000, READ])
-def test_connection_reads_while_little_waits(largest: int) -> None:
+def test_reading_is_paused_while_unparsed_input_fills_the_buffer(largest: int) -> None:
     with connected(small_app()) as connection:
         connection.transport.press()
         tracemalloc.start()

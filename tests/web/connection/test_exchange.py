@@ -135,7 +135,7 @@ def opened(server: RunningServer, path: str) -> socket.socket:
     return connection
 
 
-def test_pieces_are_chunks_and_the_connection_stays(server: RunningServer) -> None:
+def test_stream_is_chunked_and_the_connection_is_kept(server: RunningServer) -> None:
     heard = exchange_bytes(server.port, GET + LAST)
     head, _, rest = heard.partition(b"\r\n\r\n")
     assert b"\r\ntransfer-encoding: chunked" in head
@@ -154,7 +154,7 @@ def test_http_1_0_client_gets_a_stream_without_chunks(server: RunningServer) -> 
     assert body == b"zero one two three"
 
 
-def test_head_has_no_pieces(server: RunningServer, streams: Streams) -> None:
+def test_head_request_starts_no_stream(server: RunningServer, streams: Streams) -> None:
     request = b"HEAD /waiting HTTP/1.1\r\n" + HEAD + b"\r\n"
     heard = exchange_bytes(server.port, request + LAST)
     assert len(re.findall(rb"HTTP/1.1 200 OK", heard)) == 2
@@ -162,7 +162,7 @@ def test_head_has_no_pieces(server: RunningServer, streams: Streams) -> None:
     assert streams.began == 0
 
 
-def test_a_piece_is_sent_when_it_is_there(server: RunningServer) -> None:
+def test_each_piece_of_a_stream_is_sent_at_once(server: RunningServer) -> None:
     with opened(server, "/waiting") as connection:
         heard = b""
         while b"first" not in heard:
@@ -194,7 +194,7 @@ def test_client_that_half_closed_before_still_receives_the_stream(streams: Strea
         assert b"first" in connection.heard
 
 
-def test_a_stream_that_goes_on_after_the_client_is_written_nowhere(
+def test_stream_that_ignores_the_disconnect_is_discarded(
     server: RunningServer, streams: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened(server, "/stubborn") as connection:
@@ -219,7 +219,7 @@ def test_stream_begins_only_for_client_that_is_still_there(
     assert "failed" not in capsys.readouterr().err
 
 
-def test_when_the_server_stops_nothing_begins(
+def test_stopping_server_begins_no_stream(
     streams: Streams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with connected(streams.app()) as connection:

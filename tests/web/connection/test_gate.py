@@ -49,7 +49,7 @@ def test_connection_beyond_the_limit_is_refused_until_one_closes() -> None:
     asyncio.run(main())
 
 
-def test_one_address_does_not_take_all_the_room_but_proxies_may() -> None:
+def test_connections_per_address_are_limited_except_for_proxies() -> None:
     async def main() -> None:
         limits = replace(QUICK, connections_per_address=2)
         gate = Gate(limits, Proxies((ip_network("10.0.0.0/8"),)))
@@ -101,7 +101,7 @@ def test_only_connections_past_their_deadline_are_notified() -> None:
     asyncio.run(main())
 
 
-def test_the_deadlines_are_those_that_are_promised() -> None:
+def test_default_limits_are_as_documented() -> None:
     limits = Limits()
     assert (limits.header, limits.body, limits.idle, limits.write) == (10, 15, 30, 30)
     assert limits.header_fields == 100
@@ -126,7 +126,7 @@ def test_the_deadlines_are_those_that_are_promised() -> None:
         pytest.param("1.0", b"/", {b"transfer-encoding": b"chunked"}, id="chunked in 1.0"),
     ],
 )
-def test_an_odd_request_meets_an_objection(
+def test_invalid_request_has_a_fault(
     version: str, target: bytes, fields: dict[bytes, bytes]
 ) -> None:
     assert fault_of(version, target, fields)
@@ -143,7 +143,7 @@ def test_an_odd_request_meets_an_objection(
         ("1.0", b"/", {}),
     ],
 )
-def test_a_proper_request_meets_none(
+def test_valid_request_has_no_fault(
     version: str, target: bytes, fields: dict[bytes, bytes]
 ) -> None:
     assert fault_of(version, target, fields) == ""

@@ -9,5 +9,5 @@ BATCH = 500
 
 
 @pytest.mark.parametrize("first", range(0, CASES, BATCH))
-def test_connection_answers_what_h11_reads(first: int) -> None:
+def test_answers_equal_those_of_an_h11_model(first: int) -> None:
     assert run(range(first, first + BATCH)) == BATCH

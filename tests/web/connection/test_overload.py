@@ -116,7 +116,7 @@ def test_request_over_the_limit_gets_503_and_keeps_its_connection() -> None:
             connection.close()
 
 
-def test_a_form_is_turned_away_whole_and_its_connection_lives() -> None:
+def test_refused_form_is_read_whole_and_its_connection_is_kept() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         fields = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n"
@@ -138,7 +138,7 @@ def test_liveness_check_is_answered_under_overload() -> None:
             connection.close()
 
 
-def test_a_head_is_turned_away_without_a_body() -> None:
+def test_refused_head_request_is_answered_without_a_body() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         with asks(port, "HEAD /slow", "Connection: close\r\n") as connection:
@@ -194,7 +194,7 @@ def test_running_stream_occupies_no_slot() -> None:
             connection.close()
 
 
-def test_who_leaves_gives_the_place_back_when_the_work_is_done() -> None:
+def test_slot_of_a_disconnected_client_is_freed_when_the_work_is_done() -> None:
     with served() as (slow, port):
         for connection in full(slow, port):
             connection.close()
@@ -265,7 +265,7 @@ def test_proxy_is_not_delayed_because_of_its_clients() -> None:
         assert statuses(proxy.heard)[-1] == 200
 
 
-def test_a_server_that_stops_does_not_wait_for_who_has_to_wait() -> None:
+def test_stopping_server_does_not_wait_for_delayed_clients() -> None:
     with served() as (slow, port):
         busy = full(slow, port)
         hasty = asks(port, "GET /fast")

@@ -36,7 +36,7 @@ def test_chunked_answer_has_transfer_encoding() -> None:
     assert chunked not in words.start(top, chunked=False, last=True)
 
 
-def test_the_date_is_that_of_the_second() -> None:
+def test_date_header_follows_the_server_state() -> None:
     words, state = wording()
     assert b"date: now\r\n" in words.whole(b"", 0, b"", last=False)
     state.default_headers = [(b"date", b"later")]

@@ -119,7 +119,7 @@ def of_need(it: Harness, *needs: Need) -> Iterator[tuple[str, Route, Door]]:
             yield concrete(route.path, door), route, door
 
 
-def test_ad_default_deny_every_route_is_known_or_as_closed_as_its_area(tmp_path: Path) -> None:
+def test_ad_default_deny_every_route_has_an_access_rule(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         there = {route.path for route in routes(it)}
         assert not [path for path in there if door_of(path) is None]
@@ -127,7 +127,7 @@ def test_ad_default_deny_every_route_is_known_or_as_closed_as_its_area(tmp_path:
     run(tmp_path, story)
 
 
-def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_path: Path) -> None:
+def test_ad_user_pages_require_sign_in_and_forms_a_valid_csrf_token(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await settle(it)
         stranger, bob = browsers["stranger"], browsers["bob"]
@@ -147,7 +147,7 @@ def test_ad_pages_of_people_ask_who_it_is_and_forms_where_they_come_from(tmp_pat
     run(tmp_path, story)
 
 
-def test_ad_03_apps_are_there_for_their_team_alone(tmp_path: Path) -> None:
+def test_ad_03_app_pages_are_found_by_team_members_only(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await settle(it)
         seen = 0
@@ -209,7 +209,7 @@ def test_ad_owner_routes_are_closed_without_the_owners_link(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_ad_what_clients_and_resource_servers_ask_needs_their_credentials(tmp_path: Path) -> None:
+def test_ad_client_and_resource_server_endpoints_require_their_credentials(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await settle(it)
         for path, route, door in of_need(it, Need.CLIENT, Need.RESOURCE_SERVER, Need.BEARER):

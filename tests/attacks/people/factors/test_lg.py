@@ -44,7 +44,7 @@ def test_lg_01_forms_of_other_sites_change_nothing(tmp_path: Path, path: str) ->
     run(tmp_path, story)
 
 
-def test_lg_03_reading_changes_nothing(tmp_path: Path) -> None:
+def test_lg_03_get_and_head_requests_change_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         before = await it.events()
@@ -100,11 +100,11 @@ def test_lg_11_sign_in_never_redirects_to_another_site(tmp_path: Path, to: str) 
 @pytest.mark.parametrize(
     "to", ["/account/apps", "/developer", "/admin/users/1001", "/account/security/passkeys/cr_a-_"]
 )
-def test_lg_11_our_own_places_are_reached(to: str) -> None:
+def test_lg_11_own_paths_are_accepted_as_return_path(to: str) -> None:
     assert safe_return_path(to) == to
 
 
-def test_lg_17_the_step_between_is_no_session(tmp_path: Path) -> None:
+def test_lg_17_password_step_alone_gives_no_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -124,7 +124,7 @@ def test_lg_17_the_step_between_is_no_session(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_lg_23_pages_with_secrets_are_kept_nowhere(tmp_path: Path) -> None:
+def test_lg_23_pages_with_secrets_are_not_cached(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         page = await alice.get("/account/security/recovery-codes")

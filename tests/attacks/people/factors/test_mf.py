@@ -38,7 +38,7 @@ async def press(browser: Browser, page: Answer, credential: str) -> int:
     return (await browser.submit(page, "passkey", credential=credential)).status
 
 
-def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(
+def test_mf_05_password_alone_does_not_confirm_a_user_with_a_second_factor(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -59,7 +59,7 @@ def test_mf_05_a_fresh_password_does_not_do_where_there_is_more(
     run(tmp_path, story, database_url)
 
 
-def test_mf_05_a_password_changed_proves_no_second_factor(tmp_path: Path) -> None:
+def test_mf_05_password_change_does_not_renew_the_second_factor_proof(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         it.clock.forward(PROOF_LASTS - 31)
@@ -120,7 +120,7 @@ async def _made_up(it: Harness, device: SoftAuthenticator) -> str:
 @pytest.mark.parametrize(
     "make", [_from_another_purpose, _from_another_browser, _of_a_registration, _made_up]
 )
-def test_mf_11_a_challenge_of_anything_else_is_worth_nothing(
+def test_mf_11_challenge_of_another_purpose_or_browser_is_refused(
     tmp_path: Path, make: Callable[..., object]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -134,7 +134,7 @@ def test_mf_11_a_challenge_of_anything_else_is_worth_nothing(
     run(tmp_path, story)
 
 
-def test_mf_11_a_challenge_counts_once_and_not_for_ever(tmp_path: Path) -> None:
+def test_mf_11_challenge_is_accepted_once_and_expires(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
@@ -178,7 +178,7 @@ def test_mf_11_passkey_assertion_for_another_origin_is_refused(
     run(tmp_path, story)
 
 
-def test_mf_11_another_domain_and_an_absent_person_are_refused(tmp_path: Path) -> None:
+def test_mf_11_assertion_of_another_domain_or_unverified_user_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()
@@ -251,7 +251,7 @@ def _bombs() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
-def test_mf_15_bombs_are_refused_before_they_go_off(tmp_path: Path, bomb: bytes) -> None:
+def test_mf_15_cbor_bombs_are_refused(tmp_path: Path, bomb: bytes) -> None:
     async def story(it: Harness) -> None:
         alice, device = await signed_in(it), SoftAuthenticator()
         page = await alice.get("/account/security/passkeys/new")
@@ -293,7 +293,7 @@ def test_mf_15_malformed_passkey_assertion_is_refused_without_server_error(
     run(tmp_path, story)
 
 
-def test_mf_15_a_changed_byte_anywhere_is_wrong_and_no_fault(tmp_path: Path) -> None:
+def test_mf_15_assertion_with_a_changed_byte_is_refused_with_status_401(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         browser = it.browser()

@@ -65,7 +65,7 @@ def test_signed_in_user_reaches_nothing_but_the_pages_that_add_a_factor(tmp_path
     run(tmp_path, story)
 
 
-def test_pages_for_anybody_are_as_open_as_for_a_stranger(tmp_path: Path) -> None:
+def test_public_pages_remain_open_to_a_user_who_must_add_a_factor(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browsers = await marked(it)
         for path, route, _ in of_need(it, Need.ANYBODY, Need.LINK):

@@ -41,7 +41,7 @@ async def _token(browser: Browser) -> str:
     return page.form("do")[1]["csrf"][0]
 
 
-def test_ad_03_a_stranger_finds_no_app_of_others_by_any_route(tmp_path: Path) -> None:
+def test_ad_03_apps_of_other_developers_are_not_found_by_any_route(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -81,7 +81,7 @@ def test_ad_03_app_pages_require_sign_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", list(TeamRole))
-def test_ad_03_members_and_owners_get_what_is_theirs(role: TeamRole, tmp_path: Path) -> None:
+def test_ad_03_team_role_decides_access_to_app_pages(role: TeamRole, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)

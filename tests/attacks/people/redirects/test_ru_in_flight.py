@@ -141,7 +141,7 @@ def test_ru_35_repeated_or_malformed_consent_fields_are_refused(
 
 
 @pytest.mark.parametrize("decision", ["", "ALLOW", "yes", "true", "1", "allow ", "deny ", "none"])
-def test_ru_35_a_decision_is_one_of_two_words(
+def test_ru_35_decision_other_than_allow_or_deny_is_refused(
     world: LiveServers, alice: UserAgent, decision: str
 ) -> None:
     page = consent_page(world, alice)

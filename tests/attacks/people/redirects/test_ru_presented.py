@@ -39,13 +39,13 @@ def _stays_here(world: LiveServers, client_id: str, redirect_uri: str, **changes
     shown(wrong, 400, "invalid_request")
 
 
-def test_ru_01_the_registered_address_gets_the_code(world: LiveServers) -> None:
+def test_ru_01_registered_redirect_uri_receives_the_code(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
 
 
 @pytest.mark.parametrize("presented", NOT_REGISTERED.values(), ids=NOT_REGISTERED)
-def test_ru_what_is_not_byte_for_byte_registered_is_never_followed(
+def test_ru_redirect_uri_that_differs_from_the_registered_one_is_refused(
     world: LiveServers, presented: tuple[str, ...]
 ) -> None:
     _leads_to_a_page_of_ours(_ask(world, "web1", CALLBACK))
@@ -78,7 +78,7 @@ def test_ru_unregistered_redirect_uri_is_refused_after_earlier_consent_too(
             shown(world.ask(person, redirect_uri=group[0]), 400, "invalid_request")
 
 
-def test_ru_13_the_query_is_part_of_the_bytes(world: LiveServers) -> None:
+def test_ru_13_query_of_the_redirect_uri_must_match_exactly(world: LiveServers) -> None:
     registered = f"{CALLBACK}?a=1&b=2"
     world.client("query1", redirect_uris=(registered,))
     _leads_to_a_page_of_ours(_ask(world, "query1", registered))
@@ -92,7 +92,7 @@ def test_ru_13_the_query_is_part_of_the_bytes(world: LiveServers) -> None:
     back(world, refused, "invalid_scope", to=registered)
 
 
-def test_ru_19_an_empty_address_is_one_that_was_left_out(world: LiveServers) -> None:
+def test_ru_19_empty_redirect_uri_counts_as_omitted(world: LiveServers) -> None:
     """RFC 6749 section 3.1; a space is a value, and `openid` needs an address."""
     ask = f"{world.auth}/oauth/authorize?response_type=code&client_id=web1"
     _leads_to_a_page_of_ours(_ask(world, "web1", None))
@@ -113,14 +113,14 @@ def test_ru_redirect_uri_is_required_when_several_are_registered(world: LiveServ
         _stays_here(world, "several1", f"{CALLBACK},{other}")
 
 
-def test_ru_a_client_without_addresses_has_none(world: LiveServers) -> None:
+def test_ru_client_without_redirect_uris_is_refused(world: LiveServers) -> None:
     with world.nothing_changes():
         for client_id in ("svc1", "resource-server"):
             shown(_ask(world, client_id, None), 400, "invalid_request")
             _stays_here(world, client_id, CALLBACK)
 
 
-def test_ru_the_address_of_another_client_is_no_use(world: LiveServers) -> None:
+def test_ru_redirect_uri_of_another_client_is_refused(world: LiveServers) -> None:
     world.client("web3", redirect_uris=("https://three.example/cb",))
     with world.nothing_changes():
         _stays_here(world, "web1", "https://three.example/cb")
@@ -143,7 +143,7 @@ def test_ru_21_repeated_redirect_uri_is_refused(world: LiveServers) -> None:
         shown(fetch(person, "POST", f"{url}?{evil}", good), 400, "invalid_request")
 
 
-def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: LiveServers) -> None:
+def test_ru_parameters_named_like_redirect_uri_are_ignored(world: LiveServers) -> None:
     good = f"response_type=code&client_id=web1&redirect_uri={quote(CALLBACK)}&scope=nothing"
     evil = quote("https://evil.test/cb")
     for name in ("redirect_uri[]", "redirect_uri[0]", "Redirect_Uri", " redirect_uri", "redirect"):
@@ -152,7 +152,7 @@ def test_ru_names_that_only_look_like_the_parameter_are_ignored(world: LiveServe
 
 
 @pytest.mark.parametrize("port", ["1", "80", "1024", "65535"])
-def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(
+def test_ru_23_native_app_may_use_any_port_of_its_loopback_uri(
     world: LiveServers, port: str
 ) -> None:
     uri = f"http://127.0.0.1:{port}/cb"
@@ -162,7 +162,7 @@ def test_ru_23_a_native_app_may_use_any_port_of_its_own_address(
     world.exchange(code, "nat1", redirect_uri=uri).ok()
 
 
-def test_ru_23_the_port_alone_is_free_and_for_apps_on_a_device_alone(world: LiveServers) -> None:
+def test_ru_23_only_the_port_may_differ_and_only_for_apps_on_a_device(world: LiveServers) -> None:
     world.client("loop1", redirect_uris=(_LOOPBACK,))
     world.client(
         "loop2",
@@ -198,13 +198,13 @@ def test_ru_25_look_alikes_of_loopback_are_refused(world: LiveServers) -> None:
             _stays_here(world, "nat1", uri, **_PKCE)
 
 
-def test_ru_27_a_port_is_a_number_of_a_port(world: LiveServers) -> None:
+def test_ru_27_malformed_port_is_refused(world: LiveServers) -> None:
     with world.nothing_changes():
         for port in ODD_PORTS:
             _stays_here(world, "nat1", f"http://127.0.0.1:{port}/cb", **_PKCE)
 
 
-def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(
+def test_ru_loopback_empty_path_equals_slash_and_web_apps_may_prompt_none(
     world: LiveServers,
 ) -> None:
     """127.0.0.1 with and without a slash, localhost for native apps, `prompt=none` for pages."""
@@ -236,13 +236,13 @@ def test_ru_an_empty_path_on_loopback_is_a_slash_and_development_may_renew(
 
 
 @pytest.mark.parametrize("length", [2_000, 7_000])
-def test_ru_33_a_long_address_is_refused(world: LiveServers, length: int) -> None:
+def test_ru_33_long_redirect_uri_is_refused(world: LiveServers, length: int) -> None:
     with world.nothing_changes():
         for uri in (CALLBACK + "x" * length, "https://" + "a" * length, "@" * (length // 4)):
             _stays_here(world, "web1", uri)
 
 
-def test_ru_33_a_huge_address_is_not_even_read(world: LiveServers) -> None:
+def test_ru_33_request_above_the_size_limit_is_refused(world: LiveServers) -> None:
     query = "response_type=code&client_id=web1&redirect_uri="
     long = f"/oauth/authorize?{query}{quote(CALLBACK)}"
     with world.nothing_changes():
@@ -257,7 +257,7 @@ def test_ru_33_a_huge_address_is_not_even_read(world: LiveServers) -> None:
         shown(page, 413, "content_too_large")
 
 
-def test_ru_33_a_megabyte_ends_the_connection(world: LiveServers) -> None:
+def test_ru_33_request_target_of_one_megabyte_is_refused(world: LiveServers) -> None:
     sent = request(world.auth, "GET", "/oauth/authorize?redirect_uri=" + "x" * 1_048_576)
     try:
         replies = say(world.auth, sent)

@@ -152,7 +152,7 @@ def _ask(world: LiveServers, client_id: str, redirect_uri: str) -> Page:
 
 
 @pytest.mark.parametrize("uris", _REFUSED.values(), ids=_REFUSED)
-def test_ru_what_is_no_address_of_an_app_is_not_registered(
+def test_ru_invalid_redirect_uri_is_not_registered(
     world: LiveServers, uris: tuple[str, ...]
 ) -> None:
     with world.nothing_changes():
@@ -228,7 +228,7 @@ def test_ru_implicit_client_cannot_register_a_private_use_uri_scheme(world: Live
         assert {fault.field for fault in faults} == {"redirect_uris/0"}
 
 
-def test_ru_a_client_has_a_few_addresses_each_once(world: LiveServers) -> None:
+def test_ru_too_many_repeated_or_no_redirect_uris_are_refused(world: LiveServers) -> None:
     many = tuple(f"{CALLBACK}/{number}" for number in range(10_000))
     token = _own(world, "few1")
     with world.nothing_changes():
@@ -242,7 +242,7 @@ def test_ru_a_client_has_a_few_addresses_each_once(world: LiveServers) -> None:
     [None, 5, 1.5, True, [], [CALLBACK], {"uri": CALLBACK}, [[CALLBACK]]],
     ids=repr,
 )
-def test_ru_an_address_is_a_text(world: LiveServers, value: object) -> None:
+def test_ru_redirect_uri_must_be_a_string(world: LiveServers, value: object) -> None:
     name = f"text-{abs(hash(repr(value)))}"
     token = _own(world, name)
     with world.nothing_changes():
@@ -255,7 +255,7 @@ def test_ru_an_address_is_a_text(world: LiveServers, value: object) -> None:
         _refused(both, "/redirect_uri")
 
 
-def test_ru_a_lone_surrogate_is_no_address(world: LiveServers) -> None:
+def test_ru_redirect_uri_with_a_lone_surrogate_is_refused(world: LiveServers) -> None:
     token = _own(world, "surrogate1")
     with world.nothing_changes():
         for text in ('"https://app.example/\\ud800"', '"\\udfff"', '"https://\\ud83d.example/"'):
@@ -269,7 +269,7 @@ def test_ru_a_lone_surrogate_is_no_address(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("method", ["PATCH", "PUT"])
-def test_ru_37_a_change_through_the_api_counts_at_once(world: LiveServers, method: str) -> None:
+def test_ru_37_redirect_uri_change_takes_effect_at_once(world: LiveServers, method: str) -> None:
     client_id = f"moves-{method.lower()}"
     token = _own(world, client_id)
     for number in range(5):

@@ -77,7 +77,7 @@ def _state_in(location: str) -> bytes:
 
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
-def test_az_05_state_comes_back_byte_for_byte(
+def test_az_05_state_is_returned_byte_for_byte(
     world: LiveServers, alice: UserAgent, state: bytes
 ) -> None:
     query = f"{urlencode(_GOOD)}&state={quote_from_bytes(state, safe='')}"
@@ -92,7 +92,7 @@ def test_az_05_state_comes_back_byte_for_byte(
 
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
-def test_az_05_state_survives_the_pages(world: LiveServers, alice: UserAgent, state: bytes) -> None:
+def test_az_05_consent_keeps_the_state(world: LiveServers, alice: UserAgent, state: bytes) -> None:
     page = consent_page(world, alice, state=state.decode())
     for answer in (alice.allow(page), alice.deny(consent_page(world, alice, state=state.decode()))):
         assert _state_in(answer.headers["location"]) == state
@@ -109,7 +109,7 @@ def test_az_05_state_of_any_single_character_is_returned(
 
 
 @pytest.mark.parametrize("size", [4_097, 6_000])
-def test_az_05_a_long_state_is_refused_without_it(
+def test_az_05_too_long_state_is_refused_without_returning_it(
     world: LiveServers, alice: UserAgent, size: int
 ) -> None:
     with world.nothing_changes():
@@ -133,7 +133,7 @@ def test_az_05_empty_state_is_not_returned(world: LiveServers, alice: UserAgent)
     assert "state" not in fetch(alice, "GET", url).location
 
 
-def test_az_07_a_client_of_two_servers_sees_which_one_answered(world: LiveServers) -> None:
+def test_az_07_response_names_its_issuer_against_mix_up_attacks(world: LiveServers) -> None:
     # The attacker's metadata name our authorization endpoint and the attacker's token endpoint.
     page = world.allow("spa1", code_challenge=CHALLENGE, code_challenge_method="S256")
     assert page.redirect_parameters["iss"] == world.auth != "https://as.evil.test"
@@ -161,7 +161,7 @@ def test_az_08_every_response_has_the_issuer_of_the_metadata(
     assert metadata["authorization_response_iss_parameter_supported"] is True
 
 
-def test_az_13_a_nonce_gives_one_grant_for_each_client(
+def test_az_13_used_nonce_is_refused_for_the_same_client(
     world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice, nonce="n" * 64)
@@ -215,7 +215,7 @@ def _submit(world: LiveServers, person: UserAgent, page: Page) -> Page:
     return fetch(person, "GET", urljoin(page.url, answer.location))
 
 
-def test_az_18_however_often_allow_is_pressed_there_is_one_code(
+def test_az_18_parallel_allow_submissions_issue_exactly_one_code(
     world: LiveServers, alice: UserAgent
 ) -> None:
     page = consent_page(world, alice)
@@ -233,7 +233,7 @@ def test_az_18_however_often_allow_is_pressed_there_is_one_code(
     shown(_submit(world, alice, page), 400, "invalid_request")
 
 
-def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: UserAgent) -> None:
+def test_az_18_parallel_allow_or_deny_has_one_result(world: LiveServers, alice: UserAgent) -> None:
     for _ in range(4):
         page = consent_page(world, alice)
         codes = count(world, "vouchers", "kind = 'code'")
@@ -247,7 +247,7 @@ def test_az_18_yes_and_no_at_once_are_one_of_both(world: LiveServers, alice: Use
         assert count(world, "vouchers", "kind = 'code'") == codes + issued
 
 
-def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: LiveServers, alice: UserAgent) -> None:
+def test_az_18_allow_after_deny_is_refused(world: LiveServers, alice: UserAgent) -> None:
     page = consent_page(world, alice)
     back(world, alice.deny(page), "access_denied")
     with world.nothing_changes():
@@ -263,7 +263,7 @@ def test_az_18_after_a_no_there_is_no_way_back_to_yes(world: LiveServers, alice:
         ("tos_uri", "https://app.example/terms", "its terms"),
     ],
 )
-def test_az_17_a_client_that_changed_is_allowed_anew(
+def test_az_17_changed_client_needs_consent_again(
     world: LiveServers, field: str, value: str, notice: str
 ) -> None:
     world.client(f"changes-{field}")

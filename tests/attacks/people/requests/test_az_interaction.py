@@ -91,7 +91,7 @@ def test_az_19_sign_in_form_of_another_browser_is_refused(world: LiveServers) ->
     assert mallory.sign_in(page, "mallory", PASSWORD).status == 200
 
 
-def test_az_19_half_of_the_cookies_is_not_the_browser(world: LiveServers) -> None:
+def test_az_19_interaction_requires_both_cookies_of_its_browser(world: LiveServers) -> None:
     alice, mallory = signed_in(world), signed_in(world, "mallory")
     page = consent_page(world, alice)
     sealed = _sealed(page)
@@ -138,7 +138,7 @@ def _sealed_in(link: str) -> str:
     return parse_qs(urlsplit(link).query)["interaction"][0]
 
 
-def test_az_20_after_a_quarter_of_an_hour_a_decision_is_over(world: LiveServers) -> None:
+def test_az_20_decision_expires_after_15_minutes(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     decided = _decided(world, alice, page)
@@ -166,7 +166,7 @@ def test_az_20_decision_before_the_request_expires_is_accepted(world: LiveServer
     yes(world, alice.allow(page))
 
 
-def test_az_20_a_yes_is_not_used_again_when_its_mark_was_swept(world: LiveServers) -> None:
+def test_az_20_decision_is_not_reused_after_its_record_was_swept(world: LiveServers) -> None:
     alice = signed_in(world)
     page = consent_page(world, alice)
     decided = _decided(world, alice, page)
@@ -199,7 +199,7 @@ def test_az_20_consent_of_disabled_or_signed_out_user_is_refused(world: LiveServ
     assert any(button.id == "allow" for button in again.buttons)
 
 
-def test_az_20_a_yes_of_one_person_is_not_the_next_ones(world: LiveServers) -> None:
+def test_az_20_consent_of_one_user_does_not_apply_to_the_next(world: LiveServers) -> None:
     browser = signed_in(world)
     page = consent_page(world, browser, scope="account:read")
     decided = _decided(world, browser, page)

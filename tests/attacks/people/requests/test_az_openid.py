@@ -104,7 +104,7 @@ def alice(world: LiveServers, _apps: None) -> UserAgent:
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
 @pytest.mark.parametrize("state", _STATES, ids=ascii)
-def test_az_05_state_comes_back_as_it_was(
+def test_az_05_state_is_returned_unchanged(
     world: LiveServers, alice: UserAgent, state: str, mode: str
 ) -> None:
     parameters = _yes(world, alice, _ask(world, alice, state=state, response_mode=mode))
@@ -157,7 +157,7 @@ def test_az_09_prompt_login_and_max_age_0_require_sign_in_and_renew_auth_time(
     assert (after["sid"], after["sub"]) == (before["sid"], before["sub"])
 
 
-def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(
+def test_az_11_id_token_hint_of_another_user_requires_sign_in(
     world: LiveServers, alice: UserAgent
 ) -> None:
     hint = _yes(world, alice, _ask(world, alice))["id_token"]
@@ -173,7 +173,7 @@ def test_az_11_a_hint_names_who_is_meant_and_opens_nothing(
             assert _asks_who(_ask(world, person, id_token_hint=hint))
 
 
-def test_az_11_an_expired_hint_is_a_hint(world: LiveServers) -> None:
+def test_az_11_expired_id_token_hint_is_accepted(world: LiveServers) -> None:
     person = signed_in(world)
     hint = _yes(world, person, _ask(world, person))["id_token"]
     world.servers.clock.forward(days(1))
@@ -210,7 +210,7 @@ def test_az_11_invalid_id_token_hints_are_refused(world: LiveServers, alice: Use
 
 
 @pytest.mark.parametrize("response_type", ["id_token", "id_token token", "code id_token"])
-def test_az_13_the_nonce_is_there_short_and_fresh(
+def test_az_13_missing_long_or_used_nonce_is_refused(
     world: LiveServers, alice: UserAgent, response_type: str
 ) -> None:
     ask = partial(_ask, world, alice, response_type=response_type)
@@ -242,7 +242,7 @@ def test_az_17_requested_claim_needs_consent_once_and_is_not_sent_unrequested(
 
 
 @pytest.mark.parametrize("mode", ["fragment", "form_post"])
-def test_az_19_a_transaction_belongs_to_its_browser(world: LiveServers, mode: str) -> None:
+def test_az_19_interaction_is_refused_in_another_browser(world: LiveServers, mode: str) -> None:
     person = signed_in(world)
     page = _ask(world, person, response_mode=mode, prompt="consent")
     mallory = signed_in(world, "mallory")

@@ -200,7 +200,7 @@ def test_az_invalid_parameter_is_returned_as_error_to_the_redirect_uri(
             assert not _ask(world, **{name: text}).location.startswith("/")
 
 
-def test_az_02_an_empty_parameter_is_one_that_was_left_out(world: LiveServers) -> None:
+def test_az_02_empty_parameter_counts_as_omitted(world: LiveServers) -> None:
     url = f"{world.auth}/oauth/authorize?{_query()}"
     for more in ("prompt=", "nonce=", "max_age", "code_challenge=&code_challenge_method=", "x"):
         assert fetch(UserAgent(world.auth), "GET", f"{url}&{more}").location.startswith(
@@ -230,7 +230,7 @@ def test_az_03_parameters_split_over_query_and_body_are_refused(world: LiveServe
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_az_03_other_methods_do_nothing(world: LiveServers, method: str) -> None:
+def test_az_03_methods_other_than_get_and_post_are_refused(world: LiveServers, method: str) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     cookie = "; ".join(f"{name}={value}" for name, value in person.cookies.items())
@@ -249,7 +249,7 @@ def test_az_03_other_methods_do_nothing(world: LiveServers, method: str) -> None
     ["text/plain", "application/json", "multipart/form-data; boundary=x", "", "text/html",
      "application/x-www-form-urlencoded; charset=utf-16"],
 )  # fmt: skip
-def test_az_03_a_form_comes_as_a_form(world: LiveServers, kind: str) -> None:
+def test_az_03_post_with_another_content_type_is_refused(world: LiveServers, kind: str) -> None:
     url = f"{world.auth}/oauth/authorize"
     with world.nothing_changes():
         page = fetch(UserAgent(world.auth), "POST", url, _query(), {"content-type": kind})
@@ -315,7 +315,7 @@ def test_az_09_prompt_login_requires_a_new_sign_in(world: LiveServers, prompt: s
     yes(world, page if page.location else person.allow(page))
 
 
-def test_az_10_max_age_is_held_against_the_time_of_signing_in(world: LiveServers) -> None:
+def test_az_10_max_age_is_compared_with_the_sign_in_time(world: LiveServers) -> None:
     person = signed_in(world)
     yes(world, person.allow(consent_page(world, person)))
     yes(world, world.ask(person, max_age="60"))
@@ -339,7 +339,7 @@ def test_az_12_unknown_parameters_are_ignored_and_never_shown(world: LiveServers
         assert "hacked" not in page.body
 
 
-def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: LiveServers) -> None:
+def test_az_12_parameter_named_like_an_internal_one_is_ignored(world: LiveServers) -> None:
     alice = signed_in(world)
     for name in ("interaction", "trial", "csrf", "decision", "reference"):
         for value in ("x", "%00"):
@@ -355,7 +355,7 @@ def test_az_12_unknown_parameter_called_like_one_of_ours_is_ignored(world: LiveS
     assert page.redirect_parameters["state"] == "mine"
 
 
-def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
+def test_az_04_redirect_uri_is_required_only_with_scope_openid(
     world: LiveServers,
 ) -> None:
     world.client("plain1", scopes=("openid", "read"))
@@ -377,7 +377,7 @@ def test_az_04_sign_in_must_name_its_redirect_uri_and_plain_oauth_need_not(
     assert "id_token" not in tokens
 
 
-def test_az_14_scope_is_what_was_allowed_each_once(world: LiveServers) -> None:
+def test_az_14_granted_scope_is_the_allowed_subset_without_repeats(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person, scope="notes:read write notes:read read write")
     boxes = [value for _, value, _ in page.forms[1].boxes]
@@ -389,7 +389,7 @@ def test_az_14_scope_is_what_was_allowed_each_once(world: LiveServers) -> None:
     back(world, world.ask(person, scope="read write", prompt="none"), "consent_required")
 
 
-def test_az_15_the_resource_is_the_api(world: LiveServers) -> None:
+def test_az_15_resource_must_be_the_api(world: LiveServers) -> None:
     person = signed_in(world)
     page = consent_page(world, person, resource=world.api)
     granted = world.exchange(yes(world, person.allow(page)))

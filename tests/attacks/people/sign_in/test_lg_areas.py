@@ -29,7 +29,7 @@ def token(page: Answer) -> str:
 
 
 @pytest.mark.parametrize(("page", "other"), list(permutations(FORMS, 2)))
-def test_lg_01_token_of_one_area_is_none_in_another(tmp_path: Path, page: str, other: str) -> None:
+def test_lg_01_csrf_token_of_another_area_is_refused(tmp_path: Path, page: str, other: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         taken = token(await browser.get(page))
@@ -43,7 +43,7 @@ def test_lg_01_token_of_one_area_is_none_in_another(tmp_path: Path, page: str, o
 
 
 @pytest.mark.parametrize("page", FORMS)
-def test_lg_01_token_ends_with_its_session_and_browser(tmp_path: Path, page: str) -> None:
+def test_lg_01_csrf_token_is_bound_to_its_session_and_browser(tmp_path: Path, page: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         taken = token(await browser.get(page))

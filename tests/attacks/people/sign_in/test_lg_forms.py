@@ -57,7 +57,7 @@ def _works(world: LiveServers, answer: Page) -> None:
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_01_a_form_needs_the_token_of_this_browser(world: LiveServers, button: str) -> None:
+def test_lg_01_form_requires_the_csrf_token_of_its_browser(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     other, others = _page(world, button)
     url, fields = _form(page, button)
@@ -134,7 +134,7 @@ def test_lg_05_form_with_two_origins_is_refused(world: LiveServers) -> None:
 
 
 @pytest.mark.parametrize("button", _BUTTONS)
-def test_lg_03_a_form_works_by_post_alone(world: LiveServers, button: str) -> None:
+def test_lg_03_form_is_accepted_by_post_only(world: LiveServers, button: str) -> None:
     person, page = _page(world, button)
     url, fields = _form(page, button)
     more = "&" if "?" in url else "?"
@@ -157,7 +157,7 @@ def test_lg_03_a_form_works_by_post_alone(world: LiveServers, button: str) -> No
     _works(world, fetch(person, "POST", url, fields))
 
 
-def test_lg_01_a_form_of_one_page_is_no_form_of_another(world: LiveServers) -> None:
+def test_lg_01_csrf_token_of_one_form_is_refused_in_another(world: LiveServers) -> None:
     person, page = _page(world, "allow")
     consent, fields = _form(page, "allow")
     sign_out, bye = _form(person.open(f"{world.auth}/oauth/sign-out"), "sign-out")
@@ -291,7 +291,7 @@ def test_lg_09_pages_neither_submit_themselves_nor_load_foreign_content(world: L
     "text",
     ['"><script>evil()</script>', "' onfocus=evil() x='", "{{evil}}", "\u202eevil", "<b>evil"],
 )
-def test_lg_what_is_typed_comes_back_as_text(world: LiveServers, text: str) -> None:
+def test_lg_typed_username_is_escaped(world: LiveServers, text: str) -> None:
     person = UserAgent(world.auth)
     hinted = world.ask(person, login_hint=text)
     typed = person.submit(hinted, "sign-in", {"username": text, "password": "x"})

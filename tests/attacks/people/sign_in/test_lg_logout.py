@@ -144,7 +144,7 @@ def test_lg_23_sign_out_ends_tokens_bound_to_the_session(openid: LiveServers) ->
     assert openid.introspect(tokens["access_token"], "bound1")["active"] is False
 
 
-def test_lg_23_a_code_of_an_ended_session_is_worth_nothing(openid: LiveServers) -> None:
+def test_lg_23_code_of_an_ended_session_is_refused(openid: LiveServers) -> None:
     person, _ = _visit(openid)
     page = openid.ask(person, "bound1", scope="openid notes:read")
     person.submit(person.open(f"{openid.auth}/oauth/sign-out"), "sign-out")

@@ -50,7 +50,7 @@ def _cookies_of(page: Page) -> list[str]:
     return page.headers.get_all("set-cookie") or []
 
 
-def test_lg_02_a_session_that_was_planted_is_not_the_one_that_begins(world: LiveServers) -> None:
+def test_lg_02_sign_in_never_adopts_a_planted_session(world: LiveServers) -> None:
     planted = fresh_secret(Prefix.SESSION, SYSTEM.random).reveal()
     mallorys = signed_in(world, "mallory")
     url = f"{world.auth}/oauth/sign-in"
@@ -270,7 +270,7 @@ def test_lg_15_all_spellings_of_one_account_share_one_counter(world: LiveServers
         assert _try(world, name, PASSWORD).status == 429
 
 
-def test_lg_15_a_tag_makes_another_account_and_guesses_at_it_are_its_own(
+def test_lg_15_failures_for_a_plus_tag_address_do_not_lock_the_account(
     world: LiveServers,
 ) -> None:
     for number in range(world.servers.settings.limits.sign_in_failures + 5):
@@ -278,14 +278,14 @@ def test_lg_15_a_tag_makes_another_account_and_guesses_at_it_are_its_own(
     assert _try(world, "alice", PASSWORD).status == 200
 
 
-def test_lg_15_failures_are_counted_and_written_down(world: LiveServers) -> None:
+def test_lg_15_failed_sign_ins_are_recorded(world: LiveServers) -> None:
     failed = world.events(SignInFailed.name)
     for _ in range(3):
         _try(world, "alice", "wrong")
     assert world.events(SignInFailed.name) == failed + 3
 
 
-def test_lg_19_another_password_ends_sessions_grants_and_open_requests(world: LiveServers) -> None:
+def test_lg_19_password_change_ends_sessions_grants_and_open_requests(world: LiveServers) -> None:
     world.servers.register_user("erin", PASSWORD)
     first, second = signed_in(world, "erin"), signed_in(world, "erin")
     page = consent_page(world, first)
@@ -316,7 +316,7 @@ def test_lg_21_parallel_sign_ins_each_get_their_own_session(world: LiveServers) 
         assert set(shown_name) == {name.capitalize()}
 
 
-def test_lg_23_after_signing_out_there_is_no_way_back(world: LiveServers) -> None:
+def test_lg_23_sign_out_ends_session_open_forms_and_bound_tokens(world: LiveServers) -> None:
     world.client("bound1", ends_with_session=True)
     person = signed_in(world)
     bound = world.exchange(
@@ -356,7 +356,7 @@ def test_lg_23_unused_session_ends_after_eight_hours(
     ["a@b\nBcc: x@evil.test", "a@b\r\nBcc: x", "a@b%0aBcc: x", "a b@example.com", "a@b\0", "@b",
      "a@", "", "a", "a@b\u2028c", "a" * 200 + "@example.com", "a@b\x85c", "a\u202e@b"],
 )  # fmt: skip
-def test_lg_25_an_address_holds_no_header_of_a_mail(email: str) -> None:
+def test_lg_25_email_address_cannot_inject_mail_headers(email: str) -> None:
     assert "email" in {fault.field for fault in UserRecord("frank", email).faults()}
 
 
@@ -395,7 +395,7 @@ def test_lg_pages_without_an_authorization_request_start_no_sign_in_to_an_app(
     shown(fetch(person, "POST", f"{world.auth}/oauth/switch-account", ""), 400, "invalid_request")
 
 
-def test_lg_23_a_session_ends_however_busy_it_is(world: LiveServers) -> None:
+def test_lg_23_active_session_ends_after_its_maximum_lifetime(world: LiveServers) -> None:
     person = signed_in(world)
     for _ in range(102):
         world.servers.clock.forward(hours(7))

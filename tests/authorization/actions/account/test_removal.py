@@ -38,7 +38,7 @@ async def ada(it: Harness) -> User:
 
 
 @pytest.mark.parametrize(("grace", "words"), [(1, "in 1 day."), (7, "in 7 days.")])
-def test_the_person_is_written_to_when_it_is_planned_and_when_it_is_done(
+def test_user_gets_an_email_when_removal_is_planned_and_when_it_is_done(
     tmp_path: Path, grace: int, words: str
 ) -> None:
     async def story(it: Harness) -> None:

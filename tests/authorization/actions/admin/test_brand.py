@@ -65,7 +65,7 @@ async def _events(store: Store) -> list[tuple[object, ...]]:
     return sorted(rows)
 
 
-def test_a_change_goes_before_the_settings_until_it_is_taken_back(database_url: str) -> None:
+def test_brand_change_overrides_the_settings_until_it_is_reset(database_url: str) -> None:
     async def story() -> None:
         store = await _opened(database_url)
         changed = await _change(store, {BrandField.NAME: " Nova ", BrandField.TERMS_URL: ""})
@@ -122,7 +122,7 @@ def test_xs_05_invalid_brand_values_are_refused_and_change_nothing(
 
 
 @pytest.mark.parametrize("role", [Role.SUPPORT, Role.AUDITOR])
-def test_ad_who_may_not_change_settings_may_not_change_the_brand(
+def test_ad_brand_change_requires_the_permission_to_change_settings(
     sqlite_url: str, role: Role
 ) -> None:
     async def story() -> None:
@@ -140,7 +140,7 @@ def test_ad_who_may_not_change_settings_may_not_change_the_brand(
     asyncio.run(story())
 
 
-def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
+def test_brand_change_reaches_other_processes_and_old_assets_stay_available(
     database_url: str,
 ) -> None:
     async def story() -> None:
@@ -162,7 +162,7 @@ def test_other_processes_see_a_change_within_seconds_and_ask_nothing_meanwhile(
     asyncio.run(story())
 
 
-def test_changes_at_the_same_time_all_count(database_url: str) -> None:
+def test_parallel_brand_changes_are_all_stored_and_recorded(database_url: str) -> None:
     async def story() -> None:
         store = await _opened(database_url)
         fields = (BrandField.NAME, BrandField.TERMS_URL, BrandField.PRIVACY_URL)

@@ -24,7 +24,7 @@ from valetkey.kernel.moment import Instant, hours
 HOUR = hour_of(NOON)
 
 
-def test_an_answer_is_counted_by_its_hour_its_outcome_and_its_step() -> None:
+def test_response_is_counted_by_hour_outcome_and_duration_step() -> None:
     assert key_of(NOON, 200, 0.0004) == (HOUR, "good", 1)
     assert key_of(NOON, 303, 0.0011) == (HOUR, "good", 2)
     assert key_of(NOON, 404, 0.05) == (HOUR, "refused", 50)
@@ -32,7 +32,7 @@ def test_an_answer_is_counted_by_its_hour_its_outcome_and_its_step() -> None:
     assert key_of(NOON, 500, 60.0) == (HOUR, "failed", LONGER)
 
 
-def test_processes_add_to_the_same_hours(tmp_path: Path, database_url: str) -> None:
+def test_counts_of_several_processes_are_added_per_hour(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         clocks = [ResponseTimeCounter() for _ in range(4)]
         for clock in clocks:
@@ -109,7 +109,7 @@ def test_failed_write_is_retried(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_server_counts_its_own_answers(tmp_path: Path) -> None:
+def test_server_counts_each_response_of_an_endpoint(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.call("GET", "/oauth/jwks")
         await it.call("GET", "/health/live")

@@ -122,7 +122,7 @@ def test_ad_01_first_used_of_two_owner_links_voids_the_other(
     run(tmp_path, story, database_url)
 
 
-def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) -> None:
+def test_ad_01_owner_link_is_invalid_after_use_and_after_expiry(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         late = await issued(it)
         it.clock.forward(OWNER_LINK_LIFETIME)
@@ -140,7 +140,7 @@ def test_ad_01_the_link_closes_after_its_use_and_after_its_time(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_ad_01_broken_glass_makes_another_owner_and_is_on_record(tmp_path: Path) -> None:
+def test_ad_01_break_glass_link_adds_an_owner_and_is_recorded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         record = UserRecord("bob", "bob@example.com")
         await it.write(lambda tx: it.foundation.accounts().register(tx, record, NOON, uid=1002))
@@ -170,7 +170,7 @@ def test_a_password_alone_does_not_make_an_owner(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_strings_that_are_no_links_are_none(tmp_path: Path) -> None:
+def test_malformed_and_unknown_owner_links_are_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         key, now = it.foundation.keyring.fingerprint_key, it.clock.now
         foreign = fresh_secret(Prefix.LINK, SYSTEM.random).reveal()
@@ -180,7 +180,7 @@ def test_strings_that_are_no_links_are_none(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_bearer_is_registered_once_and_only_with_a_good_link(tmp_path: Path) -> None:
+def test_bearer_of_an_owner_link_registers_once_and_only_before_it_expires(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         link = await found(it, await issued(it))
         assert link is not None

@@ -198,7 +198,7 @@ def test_provider_of_the_file_is_read_only_and_replaces_a_stored_one(tmp_path: P
         "http://127.0.0.1:8400",
     ],
 )
-def test_test_reaches_no_internal_address(tmp_path: Path, issuer: str) -> None:
+def test_provider_test_cannot_reach_internal_addresses(tmp_path: Path, issuer: str) -> None:
     async def story(it: Harness) -> None:
         await created(it, replace(WANTED, issuer=issuer))
         outcome = await probe(it, "google")
@@ -209,7 +209,7 @@ def test_test_reaches_no_internal_address(tmp_path: Path, issuer: str) -> None:
     run(tmp_path, story)
 
 
-def test_provider_whose_secret_does_not_open_is_left_out(tmp_path: Path) -> None:
+def test_provider_with_an_undecryptable_secret_is_skipped(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await created(it)
         (kept,) = await stored(it)

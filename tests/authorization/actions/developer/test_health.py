@@ -60,7 +60,7 @@ async def note(it: Harness, what: str, at: Instant, client_id: str = "web1") -> 
     await it.store.write(lambda tx: tx.usage.record(client_id, what, at))
 
 
-def test_a_good_app_is_well(tmp_path: Path) -> None:
+def test_app_that_follows_every_recommendation_has_no_findings(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await note(it, grant_used("authorization_code"), OLD)
         for name in GOOD.scope:
@@ -98,7 +98,7 @@ def test_legacy_grants_are_found_used_or_not(tmp_path: Path, database_url: str) 
     run(tmp_path, story, database_url)
 
 
-def test_nothing_is_called_unused_while_events_wait_to_be_counted(tmp_path: Path) -> None:
+def test_unused_grants_are_not_reported_while_events_are_uncounted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert FindingKind.IMPLICIT_UNUSED in await found(it, LEGACY, OLD)
         earlier = Instant(OLD - days(1))

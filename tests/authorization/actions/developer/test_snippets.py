@@ -94,7 +94,7 @@ def allowed(servers: Servers, url: str) -> str:
 
 @pytest.mark.parametrize("name", ["curl", "python", "authlib", "node"])
 @pytest.mark.parametrize("kind", ["post", "basic", "public"])
-def test_a_program_gets_its_token(servers: Servers, tmp_path: Path, name: str, kind: str) -> None:
+def test_snippet_gets_a_user_token(servers: Servers, tmp_path: Path, name: str, kind: str) -> None:
     method = {"post": "client_secret_post", "basic": "client_secret_basic", "public": ""}[kind]
     client = registered(
         servers,
@@ -112,7 +112,7 @@ def test_a_program_gets_its_token(servers: Servers, tmp_path: Path, name: str, k
 
 @pytest.mark.parametrize("name", ["curl", "python", "node"])
 @pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
-def test_a_program_gets_a_token_of_its_own(
+def test_snippet_gets_a_client_credentials_token(
     servers: Servers, tmp_path: Path, name: str, method: str
 ) -> None:
     client = registered(
@@ -128,7 +128,7 @@ def test_a_program_gets_a_token_of_its_own(
 
 
 @pytest.mark.parametrize("kind", ["public", "confidential"])
-def test_a_secret_is_spoken_of_where_there_is_one(servers: Servers, kind: str) -> None:
+def test_secret_is_mentioned_only_for_confidential_clients(servers: Servers, kind: str) -> None:
     client = registered(servers, f"spoken-{kind}", type=kind)
     for snippet in snippets_of(client, servers.auth_url, servers.api_url):
         assert (
@@ -152,7 +152,7 @@ class _Page(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_signs_people_in(servers: Servers, browser: Browser) -> None:
+def test_browser_snippet_signs_a_user_in(servers: Servers, browser: Browser) -> None:
     page: list[bytes] = [b""]
     with HTTPServer(("127.0.0.1", 0), partial(_Page, page)) as server:
         uri = f"http://127.0.0.1:{server.server_port}/"

@@ -86,7 +86,7 @@ def redeemed(uid: int = ALICE.uid, client: str = "web1", scope: str = "read") ->
     return CodeRedeemed(uid, client, "gr_1", "at_1", scope, API)
 
 
-def test_tokens_people_and_sign_ins_are_counted_by_day_and_kind(
+def test_tokens_users_and_sign_ins_are_counted_by_day_and_kind(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -180,7 +180,7 @@ def test_processes_that_count_at_once_count_each_event_once(
     run(tmp_path, story, database_url)
 
 
-def test_a_count_that_is_undone_leaves_nothing_and_is_done_again(
+def test_rolled_back_count_stores_nothing_and_is_repeated(
     tmp_path: Path, database_url: str
 ) -> None:
     class _Killed(Exception):
@@ -247,7 +247,7 @@ def test_event_that_commits_late_is_counted(tmp_path: Path, postgres_url: str) -
     run(tmp_path, story, postgres_url)
 
 
-def test_refusals_are_counted_with_their_records_and_once(
+def test_refusal_is_counted_once_though_its_write_is_repeated(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -269,7 +269,7 @@ def test_refusals_are_counted_with_their_records_and_once(
     run(tmp_path, story, database_url)
 
 
-def test_old_numbers_and_people_who_stayed_away_are_forgotten(
+def test_old_usage_counts_and_records_of_inactive_users_are_deleted(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -287,7 +287,7 @@ def test_old_numbers_and_people_who_stayed_away_are_forgotten(
     run(tmp_path, story, database_url)
 
 
-def test_a_client_that_goes_takes_its_traces_along(tmp_path: Path, database_url: str) -> None:
+def test_usage_data_of_a_removed_client_is_deleted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(redeemed(ALICE.uid, "nat1"), NOON)
@@ -306,7 +306,7 @@ def test_a_client_that_goes_takes_its_traces_along(tmp_path: Path, database_url:
     run(tmp_path, story, database_url)
 
 
-def test_history_older_than_what_is_kept_is_not_counted_first(tmp_path: Path) -> None:
+def test_events_older_than_the_retention_are_not_counted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def happen(tx: Transaction) -> None:
             tx.events.add(redeemed(), Instant(NOON - days(DAYS_KEPT + 1)))

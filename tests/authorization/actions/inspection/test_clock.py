@@ -39,7 +39,7 @@ def test_kernel_status_equals_that_of_a_direct_call() -> None:
         assert status & 0x40 == int(done.stdout) & 0x40
 
 
-def test_clock_without_time_service_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_without_time_service_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     # STA_PLL and STA_NANO stay set after a time service has ended.
     for status, name, level in (
         (0x2001, "clock_synchronized", "ok"),
@@ -49,7 +49,7 @@ def test_clock_without_time_service_is_found(monkeypatch: pytest.MonkeyPatch) ->
         assert _found() == [(name, level)]
 
 
-def test_container_that_denies_the_call_and_other_systems_find_nothing(
+def test_unavailable_clock_status_gives_no_finding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Denied:

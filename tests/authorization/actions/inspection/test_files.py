@@ -37,12 +37,12 @@ def test_certificate_is_judged_by_the_days_that_are_left(tmp_path: Path) -> None
     assert condition_at(NOON) == "certificate_unread"
 
 
-def test_clocks_are_judged_by_the_tolerance_of_the_protocol() -> None:
+def test_clock_skew_above_ten_seconds_warns_and_above_sixty_is_an_error() -> None:
     skews = {0: "ok", 10: "ok", 11: "warning", 60: "warning", 61: "error"}
     assert {skew: judged_clock("clock", skew).level.value for skew in skews} == skews
 
 
-def test_disk_is_judged_by_share_and_by_what_is_left() -> None:
+def test_disk_finding_depends_on_free_share_and_free_bytes() -> None:
     gibibyte = 1 << 30
 
     def level(free: float, total: int) -> str:

@@ -43,7 +43,7 @@ def test_mail_server_that_never_answers_delays_no_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path) -> None:
+def test_findings_are_cached_and_inspected_again_after_expiry(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         connections = 0
 
@@ -71,7 +71,7 @@ def test_findings_are_kept_for_a_moment_and_then_looked_for_again(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_database_that_is_gone_is_a_finding(tmp_path: Path) -> None:
+def test_unreachable_database_is_a_finding(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         inspector = _inspector(it, 1)
         await it.foundation.store.engine.close()

@@ -61,7 +61,7 @@ async def _names(it: Harness) -> list[str]:
     return [finding.condition.name for finding in await _found(it)]
 
 
-def test_nodes_are_named_with_version_and_those_that_disappeared_need_attention(
+def test_nodes_are_listed_with_version_and_missing_ones_need_attention(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -90,7 +90,7 @@ def test_probe_sends_a_code_that_github_never_issued(github: Pages) -> None:
     assert refused.value.refusal.check == "federation.client"
 
 
-def test_an_address_that_github_has_not_checked_is_none(github: Pages) -> None:
+def test_unverified_github_email_is_not_used(github: Pages) -> None:
     emails = [{"email": "ada@example.com", "primary": True, "verified": False}]
     github.at["/api/v3/user/emails"] = answer(emails)
     assert read(github).proven_email == ""
@@ -115,12 +115,12 @@ def test_a_token_that_would_break_the_header_is_not_sent(github: Pages) -> None:
     assert read(github).subject == "583231"  # that server does not look at the token
 
 
-def test_a_server_that_is_away_is_no_answer(github: Pages) -> None:
+def test_server_error_of_the_user_endpoint_is_refused(github: Pages) -> None:
     github.at["/api/v3/user"] = Page(status=502)
     assert check(github) == "federation.user"
 
 
-def test_people_are_sent_with_a_challenge(github: Pages) -> None:
+def test_authorization_url_has_a_pkce_challenge(github: Pages) -> None:
     async def url() -> str:
         return await provider(github).authorization_url(JOURNEY)
 

@@ -383,7 +383,7 @@ def test_signature_of_another_key_is_refused(rogue: Pages) -> None:
     assert check(rogue, "not a token") == "federation.jwt.form"
 
 
-def test_an_address_is_proven_by_true_alone(rogue: Pages) -> None:
+def test_email_is_proven_only_if_valid_and_email_verified_is_true(rogue: Pages) -> None:
     # Apple and Cognito send a string.
     assert read(rogue, signed(claims(rogue, email_verified="true"))).proven_email
     for value in ("false", "TRUE", "1", 1, 1.0, None, False, [True]):
@@ -468,13 +468,13 @@ def _userinfo_jwt(server: Pages, **more: object) -> bytes:
     return signed(claims(server, nonce=None, unit=[1], **more)).encode()
 
 
-def test_an_answer_that_names_another_server_is_not_taken(rogue: Pages) -> None:
+def test_response_with_another_iss_is_refused(rogue: Pages) -> None:
     token = signed(claims(rogue))
     assert check(rogue, token, {"code": "abc", "iss": "https://else.example"}) == "federation.iss"
     assert read(rogue, token, {"code": "abc", "iss": rogue.url}).subject
 
 
-def test_a_server_that_promises_to_name_itself_must(rogue: Pages) -> None:
+def test_response_without_an_announced_iss_is_refused(rogue: Pages) -> None:
     document = json.loads(rogue.at["/.well-known/openid-configuration"].body)
     document["authorization_response_iss_parameter_supported"] = True
     rogue.at["/.well-known/openid-configuration"] = Page(json.dumps(document).encode())
@@ -496,7 +496,7 @@ def test_response_without_code_is_refused(rogue: Pages, answer: dict[str, str], 
     assert not rogue.sent
 
 
-def test_a_document_of_another_issuer_is_not_believed(rogue: Pages) -> None:
+def test_invalid_discovery_document_is_refused(rogue: Pages) -> None:
     document = json.loads(rogue.at["/.well-known/openid-configuration"].body)
     for more, why in (
         ({"issuer": "https://accounts.example"}, "federation.discovery_issuer"),
@@ -561,7 +561,7 @@ def test_probe_reports_the_first_problem(rogue: Pages) -> None:
     assert probed()[0] == "federation.discovery"
 
 
-def test_keys_that_changed_are_read_again(rogue: Pages) -> None:
+def test_changed_provider_keys_are_fetched_again(rogue: Pages) -> None:
     provider = OpenIdProvider(line(rogue.url))
     newer = ECKey.generate_key("P-256", {"kid": "two", "alg": "ES256", "use": "sig"})
 
@@ -658,7 +658,7 @@ def test_provider_metadata_is_cached_for_ten_minutes(rogue: Pages) -> None:
     ],
     ids=named,
 )
-def test_pkce_is_used_as_announced(
+def test_pkce_method_follows_the_provider_metadata(
     rogue: Pages, announced: dict[str, object], method: str | None
 ) -> None:
     announce(rogue, **announced)

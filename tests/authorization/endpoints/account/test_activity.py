@@ -62,7 +62,7 @@ def test_events_are_shown_in_words_and_only_to_their_user(
     run(tmp_path, story, database_url)
 
 
-def test_pages_follow_each_other_without_gap_or_repetition(
+def test_pages_of_activity_continue_without_gap_or_repetition(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -88,7 +88,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     run(tmp_path, story, database_url)
 
 
-def test_looking_changes_nothing_and_wrong_places_are_refused(tmp_path: Path) -> None:
+def test_activity_page_changes_nothing_and_refuses_invalid_cursors(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await it.store.write(

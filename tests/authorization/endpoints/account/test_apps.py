@@ -98,7 +98,7 @@ def test_a_grant_bound_to_a_session_is_listed_while_the_session_lives(
     run(tmp_path, story, database_url)
 
 
-def test_an_app_that_need_not_ask_is_listed_without_any_access(
+def test_app_with_consent_but_no_grant_is_listed_as_inactive(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -113,7 +113,7 @@ def test_an_app_that_need_not_ask_is_listed_without_any_access(
     run(tmp_path, story, database_url)
 
 
-def test_all_end_with_one_press(tmp_path: Path, database_url: str) -> None:
+def test_access_of_all_apps_is_revoked_at_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         assert (await browser.get("/account/apps/end-all")).location == "/account/apps"
@@ -130,7 +130,7 @@ def test_all_end_with_one_press(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
-def test_looking_changes_nothing_and_no_address_can_claim_that_something_ended(
+def test_app_pages_change_nothing_and_ignore_forged_results(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -272,9 +272,7 @@ def test_app_page_shows_the_browser_in_which_access_was_allowed(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_the_page_of_an_app_that_one_has_not_connected_is_not_there(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_page_of_an_unconnected_app_is_not_found(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await grant_of(it, "web1", Scope.of("read"), user=BOB)
         browser = await signed_in(it)

@@ -59,9 +59,7 @@ async def sweep(it: Harness, settings: PrivacySettings) -> int:
     return await sweep_all(it.store, it.clock.now, (address_sweep(settings),))
 
 
-def test_session_and_event_have_the_address_and_show_its_place(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_session_and_event_show_ip_address_and_location(tmp_path: Path, database_url: str) -> None:
     privacy = PrivacySettings(geo_database=str(geo_database(tmp_path / "geo.mmdb")))
 
     async def story(it: Harness) -> None:
@@ -144,9 +142,7 @@ def test_disabled_setting_records_no_addresses(tmp_path: Path) -> None:
     run(tmp_path, story, privacy=OFF)
 
 
-def test_the_same_setting_erases_what_was_recorded_before(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_disabled_setting_erases_recorded_addresses(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await signed_in(it, address=HERE)
         assert await addresses(it) == {HERE}
@@ -158,7 +154,7 @@ def test_the_same_setting_erases_what_was_recorded_before(
     run(tmp_path, story, database_url)
 
 
-def test_addresses_are_erased_after_their_retention_and_the_log_stays_whole(
+def test_expired_addresses_are_erased_and_the_audit_log_stays_intact(
     tmp_path: Path, database_url: str
 ) -> None:
     settings = PrivacySettings(ip_address_retention=days(10))

@@ -92,7 +92,7 @@ def test_invalid_new_password_is_reported_at_its_field(
     run(tmp_path, story)
 
 
-def test_guesses_at_the_current_one_count_as_at_the_sign_in_page(
+def test_wrong_current_passwords_count_as_failed_sign_ins(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

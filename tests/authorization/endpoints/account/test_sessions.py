@@ -35,7 +35,7 @@ async def session_ids(it: Harness) -> list[str]:
     return [session.id for session in sorted(sessions, key=lambda session: session.last_seen_at)]
 
 
-def test_each_browser_is_named_and_this_one_marked(tmp_path: Path, database_url: str) -> None:
+def test_each_browser_is_named_and_current_one_marked(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await signed_in(it, agent=IPHONE)
         it.clock.forward(minutes(3))
@@ -54,7 +54,7 @@ def test_each_browser_is_named_and_this_one_marked(tmp_path: Path, database_url:
     run(tmp_path, story, database_url)
 
 
-def test_session_begun_in_the_future_gives_no_access(tmp_path: Path) -> None:
+def test_session_started_in_the_future_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         earlier = await signed_in(it, agent=IPHONE)
         it.clock.forward(hours(1))
@@ -98,7 +98,7 @@ def test_other_session_can_be_signed_out_and_its_apps_are_notified(
     run(tmp_path, story, database_url)
 
 
-def test_all_others_are_signed_out_with_one_press(tmp_path: Path, database_url: str) -> None:
+def test_all_other_sessions_are_signed_out_at_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         others = [await signed_in(it, agent=IPHONE) for _ in range(3)]
         it.clock.forward(hours(5))
@@ -138,7 +138,7 @@ def test_session_of_another_user_is_not_found(tmp_path: Path, database_url: str)
     run(tmp_path, story, database_url)
 
 
-def test_this_one_ends_at_the_sign_out_page_only(tmp_path: Path) -> None:
+def test_current_session_ends_only_at_the_sign_out_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await signed_in(it, agent=IPHONE)
         it.clock.forward(minutes(2))

@@ -49,7 +49,7 @@ def test_step_up_requires_a_session(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_another_persons_password_proves_nothing(tmp_path: Path) -> None:
+def test_step_up_refuses_the_password_of_another_user(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await signed_in(it)
         await it.store.write(lambda tx: tx.users.set_password_hash(ALICE.uid, "cr_x", "x", 1))  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def test_another_persons_password_proves_nothing(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_guesses_count_as_at_the_sign_in_page(tmp_path: Path) -> None:
+def test_step_up_failures_are_limited_like_failed_sign_ins(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await signed_in(it)
         page = await alice.get("/account/confirm")

@@ -89,7 +89,7 @@ def test_entries_of_every_list_are_added_and_removed_without_a_script(
     run(tmp_path, story)
 
 
-def test_fault_is_beside_the_row_that_is_wrong(tmp_path: Path, database_url: str) -> None:
+def test_error_is_shown_at_the_invalid_row(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)
@@ -184,7 +184,7 @@ def test_fields_that_name_objects_offer_them_and_refuse_unknown_ones(
     run(tmp_path, story)
 
 
-def test_names_are_replaced_by_what_they_name(tmp_path: Path, database_url: str) -> None:
+def test_unique_object_names_are_replaced_by_ids(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         for client_id, name in (("one", "Printer"), ("two", "Scanner"), ("three", "scanner")):
@@ -233,7 +233,7 @@ def test_reference_to_a_deleted_client_can_only_be_kept(tmp_path: Path, database
     run(tmp_path, story, database_url)
 
 
-def test_invited_user_joins_groups_of_rows(tmp_path: Path, database_url: str) -> None:
+def test_invited_user_joins_the_entered_groups(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for name in ("staff", "crew"):
@@ -282,7 +282,7 @@ def test_app_is_registered_and_edited_by_the_same_form(kind: str, tmp_path: Path
     run(tmp_path, story)
 
 
-def test_registration_keeps_what_was_typed_and_registers_once(tmp_path: Path) -> None:
+def test_refused_registration_keeps_input_and_resubmission_registers_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         new = await page(browser, "/admin/clients/new?kind=server")

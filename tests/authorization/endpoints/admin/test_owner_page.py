@@ -54,7 +54,7 @@ async def roles(it: Harness) -> list[tuple[str, Role | None]]:
     return await it.store.read(work)
 
 
-def test_ad_01_with_an_account_of_their_own_and_a_second_factor_they_are_the_owner(
+def test_ad_01_new_account_becomes_owner_with_a_second_factor(
     tmp_path: Path,
     database_url: str,
 ) -> None:
@@ -144,7 +144,7 @@ def test_invalid_owner_account_is_reported_at_its_fields(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_an_account_is_made_only_with_the_link_and_our_form(tmp_path: Path) -> None:
+def test_owner_account_requires_the_link_and_a_valid_csrf_value(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await opened(it, browser)

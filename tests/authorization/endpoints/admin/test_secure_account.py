@@ -69,7 +69,7 @@ async def exported(it: Harness) -> dict[str, object]:
     return answer.json
 
 
-def test_nothing_that_a_thief_left_in_the_account_works_afterwards(
+def test_securing_an_account_revokes_all_access_of_an_attacker(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

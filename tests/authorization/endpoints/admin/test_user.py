@@ -174,7 +174,7 @@ def test_higher_role_cannot_be_administered(tmp_path: Path, database_url: str) -
     run(tmp_path, story, database_url)
 
 
-def test_an_app_loses_access_and_the_other_keeps_it(tmp_path: Path) -> None:
+def test_ending_access_of_an_app_keeps_that_of_other_apps(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await grant_of(it, WEB.id, NOTES, user=BOB)
         kept = await grant_of(it, "nat1", NOTES, user=BOB)
@@ -239,7 +239,7 @@ def test_parallel_disabling_succeeds_once(tmp_path: Path, database_url: str) -> 
     run(tmp_path, story, database_url)
 
 
-def test_an_account_is_deleted_with_all_that_is_known(tmp_path: Path, database_url: str) -> None:
+def test_deleted_account_has_no_sessions_and_no_grants(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         bob = await signed_in(it, "bob")
         await grant_of(it, WEB.id, NOTES, user=BOB)
@@ -286,7 +286,7 @@ def test_unknown_path_is_not_found(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_ad_05_a_role_is_given_only_after_a_recent_proof(tmp_path: Path) -> None:
+def test_ad_05_role_change_requires_recent_authentication(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         question = await browser.get(f"{PAGE}/role")

@@ -90,7 +90,7 @@ def test_created_user_chooses_a_password_by_the_emailed_link(
     run(tmp_path, story, database_url, mail=BOX)
 
 
-def test_shown_link_proves_no_address_and_ends_with_the_first_sign_in_method(
+def test_shown_link_verifies_no_email_and_is_refused_once_a_password_is_set(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -116,7 +116,7 @@ def test_shown_link_proves_no_address_and_ends_with_the_first_sign_in_method(
     run(tmp_path, story, database_url)
 
 
-def test_link_expires_and_ends_with_the_role_of_its_sender(
+def test_link_is_invalid_after_expiry_or_loss_of_the_issuers_role(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -234,7 +234,7 @@ def test_new_email_address_is_unverified_and_the_old_one_is_notified(
     run(tmp_path, story, database_url, mail=BOX)
 
 
-def test_higher_roles_and_forgers_are_refused(tmp_path: Path, database_url: str) -> None:
+def test_forgeries_and_edits_of_higher_roles_are_refused(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         admin = await administrator(it, Role.ADMINISTRATOR)
         forged = await admin.post(NEW, {**GRACE, "csrf": "x"})

@@ -67,7 +67,7 @@ def test_every_role_can_read_the_console(role: Role, tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_cookie_is_strict_and_nothing_goes_without_it(tmp_path: Path) -> None:
+def test_console_requires_its_samesite_strict_cookie(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await give(it, Role.OWNER)
         browser = await signed_in(it)
@@ -88,7 +88,7 @@ def test_the_cookie_is_strict_and_nothing_goes_without_it(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_idle_for_half_an_hour_or_in_for_half_a_day_one_proves_again_who_one_is(
+def test_console_requires_authentication_after_30_idle_minutes_or_12_hours(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -120,7 +120,7 @@ def test_idle_for_half_an_hour_or_in_for_half_a_day_one_proves_again_who_one_is(
     run(tmp_path, story)
 
 
-def test_a_role_that_was_taken_away_counts_at_once(tmp_path: Path, database_url: str) -> None:
+def test_removed_role_takes_effect_immediately(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         page = await browser.get("/admin/users/1002/disable")
@@ -136,7 +136,7 @@ def test_a_role_that_was_taken_away_counts_at_once(tmp_path: Path, database_url:
     run(tmp_path, story, database_url)
 
 
-def test_a_form_from_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_cross_site_or_forged_form_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         page = await browser.get("/admin/users/1002/disable")

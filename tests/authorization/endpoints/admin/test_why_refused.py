@@ -61,7 +61,7 @@ async def because(it: Harness, name: str, password: str) -> str:
         ("dora", PASSWORD, "the account has no password"),
     ],
 )
-def test_event_of_a_failed_sign_in_says_why(
+def test_event_of_a_failed_sign_in_shows_the_reason(
     tmp_path: Path, name: str, password: str, expected: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -59,7 +59,7 @@ def _event(line: str) -> str:
     raise AssertionError(line)
 
 
-def test_each_call_leaves_its_event_with_the_token_that_made_it(
+def test_each_call_records_its_event_with_the_token_as_actor(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -127,7 +127,7 @@ def test_events_can_be_filtered_by_actor(tmp_path: Path, database_url: str) -> N
     run(tmp_path, story, database_url)
 
 
-def test_an_event_of_before_has_an_unknown_actor(tmp_path: Path, database_url: str) -> None:
+def test_event_stored_without_actor_has_an_unknown_actor(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.write(
             lambda tx: tx.db.run(
@@ -156,7 +156,7 @@ def test_change_without_actor_is_rolled_back(tmp_path: Path, database_url: str) 
     run(tmp_path, story, database_url)
 
 
-def test_token_acts_up_to_the_role_whose_permissions_it_has(
+def test_token_cannot_change_users_whose_role_exceeds_its_permissions(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -174,7 +174,7 @@ def test_token_acts_up_to_the_role_whose_permissions_it_has(
     run(tmp_path, story, database_url)
 
 
-def test_tokens_that_a_token_made_end_with_it(tmp_path: Path, database_url: str) -> None:
+def test_revoking_a_token_revokes_tokens_that_it_created(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         first, other = await caller(it), await caller(it)
         tokens = [first]

@@ -87,7 +87,7 @@ def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_mark_of_verification_is_for_people_to_read(tmp_path: Path) -> None:
+def test_client_verification_is_recorded_once_and_can_be_ended(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it)
@@ -139,7 +139,7 @@ def test_disabled_client_loses_its_tokens(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_secrets_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
+def test_two_secrets_are_valid_at_once_and_end_separately(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("client_credentials",))
         owner = await caller(it)
@@ -182,7 +182,7 @@ def test_legacy_grants_are_set_one_by_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_values_that_cannot_be_kept_are_left_out_and_named(tmp_path: Path) -> None:
+def test_unusable_values_of_a_new_client_are_left_out_and_listed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         body = {
@@ -213,7 +213,7 @@ def test_values_that_cannot_be_kept_are_left_out_and_named(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_change_keeps_what_its_unusable_values_would_have_replaced(tmp_path: Path) -> None:
+def test_unusable_values_of_a_change_leave_the_stored_values(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         good = "https://app.example/logo.png"
@@ -239,7 +239,7 @@ def test_change_keeps_what_its_unusable_values_would_have_replaced(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None:
+def test_list_pages_continue_without_gap_or_repetition(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         for number in range(5):
             await it.client(f"app{number}")
@@ -271,7 +271,7 @@ def test_lists_go_on_where_they_ended(tmp_path: Path, database_url: str) -> None
     run(tmp_path, story, database_url)
 
 
-def test_events_are_found_by_each_of_their_sides(tmp_path: Path, database_url: str) -> None:
+def test_events_are_filtered_by_every_query_parameter(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it)
@@ -311,7 +311,7 @@ def test_resource_server_client_cannot_be_changed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
+def test_percent_encoded_client_id_is_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("odd@name/1")
         owner = await caller(it)

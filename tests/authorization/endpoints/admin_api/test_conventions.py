@@ -12,7 +12,7 @@ from valetkey.resource.documentation.openapi import document as of_resources
 from valetkey.resource.objects import OBJECTS
 
 
-def test_both_documents_describe_one_way_to_page() -> None:
+def test_both_openapi_documents_describe_the_same_pagination() -> None:
     site = ApiIdentity("x", "https://api.example", "https://auth.example")
     for whole in (document("https://auth.example", "x", TABLE), of_resources(site, OBJECTS)):
         paths: Any = whole["paths"]

@@ -75,7 +75,7 @@ def test_every_operation_is_available_to_its_roles(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_is_never_worth_more_than_its_makers_role(tmp_path: Path) -> None:
+def test_api_token_is_limited_to_the_role_of_its_creator(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         owner = await caller(it, Role.OWNER)
@@ -140,7 +140,7 @@ def test_api_token_cannot_create_a_wider_or_longer_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_lower_role_does_not_end_the_token_of_a_higher_one(tmp_path: Path) -> None:
+def test_lower_role_cannot_revoke_the_token_of_a_higher_role(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         of_owner = (await owner.call("GET", "/token")).record["id"]

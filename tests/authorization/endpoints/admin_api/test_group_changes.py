@@ -119,7 +119,7 @@ def test_group_that_too_many_apps_require_is_not_renamed(
     run(tmp_path, story)
 
 
-def test_parallel_changes_agree_on_names_and_nesting(tmp_path: Path, database_url: str) -> None:
+def test_parallel_changes_keep_names_and_nesting_valid(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         await make_groups(owner, "a", "b", "c")

@@ -64,7 +64,7 @@ def test_groups_are_created_nested_once_and_deleted(tmp_path: Path, database_url
     run(tmp_path, story, database_url)
 
 
-def test_membership_shows_at_userinfo_at_once_and_in_the_next_token(
+def test_membership_is_in_userinfo_at_once_and_in_the_next_token(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

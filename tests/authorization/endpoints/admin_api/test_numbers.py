@@ -40,7 +40,7 @@ def test_overview_counts_the_apps_of_the_list(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_link_of_an_administrator_is_no_requested_reset(tmp_path: Path) -> None:
+def test_password_link_of_an_administrator_is_not_a_reset_request(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         new = {"username": "bob", "email": "bob@example.com", "password_link": "show"}
@@ -88,7 +88,7 @@ async def _numbers(it: Harness, browser: Browser) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("ending", ["code", "refresh token", "session", "consent"])
-def test_app_and_user_agree_after_a_grant_ended(
+def test_pages_show_equal_numbers_after_a_grant_ended(
     ending: str, tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -122,7 +122,7 @@ def test_app_and_user_agree_after_a_grant_ended(
     run(tmp_path, story, database_url)
 
 
-def test_sessions_that_were_left_are_shown_nowhere(tmp_path: Path) -> None:
+def test_idle_sessions_are_not_shown_or_counted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.code("web")

@@ -24,7 +24,7 @@ def _record(reply: Reply) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("path", "body", "named"), _MADE)
-def test_a_record_is_sent_back_as_it_was_read(
+def test_unchanged_record_is_accepted_and_changed_server_fields_refused(
     tmp_path: Path, path: str, body: dict[str, Any], named: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -47,7 +47,7 @@ def test_a_record_is_sent_back_as_it_was_read(
     run(tmp_path, story)
 
 
-def test_a_reader_is_needed_to_name_what_the_server_sets(tmp_path: Path) -> None:
+def test_server_set_fields_in_an_update_require_read_permission(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         etag = (await owner.call("GET", f"/users/{ADA}")).headers["etag"]

@@ -57,7 +57,7 @@ def _token(servers: Servers) -> str:
     return fresh.secret.reveal()
 
 
-def test_the_document_is_what_the_server_does(tmp_path: Path) -> None:
+def test_server_conforms_to_the_openapi_document(tmp_path: Path) -> None:
     with Servers(tmp_path, settings=replace(Settings()), with_resource=False) as servers:
         program = Path(sys.executable).with_name("schemathesis")
         command = [str(program), "--no-color", "--config-file", str(_CONFIGURATION), "run"]

@@ -60,7 +60,7 @@ async def _all(owner: Caller, query: str) -> Sequence[str]:
     return names
 
 
-def test_events_about_an_object_are_found_by_it_through_every_entrance(
+def test_events_are_filtered_by_subject_in_api_and_console(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -237,7 +237,7 @@ def test_events_about_no_user_have_a_sentence_without_one(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_a_subject_is_a_kind_and_a_field_of_the_event() -> None:
+def test_event_subject_has_a_kind_and_a_field_of_the_event() -> None:
     for event in EVENTS:
         if event.subject:
             kind, field = re.fullmatch(r"([a-z]+):\{(\w+)\}", event.subject).groups()  # type: ignore[union-attr]

@@ -11,9 +11,7 @@ from valetkey.authorization.model.grant import CodePayload
 from valetkey.kernel.replace import replace
 
 
-def test_a_person_signs_in_allows_and_the_app_gets_a_code(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_app_gets_a_code_after_sign_in_and_consent(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask(nonce="n-1", **PKCE)
@@ -69,7 +67,7 @@ def test_remembered_consent_is_not_requested_again(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_without_state_and_scope_and_redirect_uri_the_defaults_hold(tmp_path: Path) -> None:
+def test_defaults_apply_without_state_scope_and_redirect_uri(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask(state="-", scope="-", redirect_uri="-"))
@@ -110,7 +108,7 @@ def test_az_09_prompt_none_never_shows_a_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_az_13_a_nonce_counts_once_per_client_and_a_reload_does_not_use_it(
+def test_az_13_nonce_is_accepted_once_per_client_except_on_reload(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -139,7 +137,7 @@ def test_az_13_a_nonce_counts_once_per_client_and_a_reload_does_not_use_it(
     run(tmp_path, story)
 
 
-def test_on_post_cookies_that_browsers_keep_back_are_not_missed(tmp_path: Path) -> None:
+def test_cross_site_post_without_cookies_keeps_the_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.allow(await alice.sign_in(await alice.ask()))
@@ -154,7 +152,7 @@ def test_on_post_cookies_that_browsers_keep_back_are_not_missed(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_lg_03_nothing_happens_by_other_methods(tmp_path: Path) -> None:
+def test_lg_03_other_methods_and_content_types_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         for method in ("HEAD", "PUT", "DELETE", "OPTIONS"):
@@ -169,7 +167,7 @@ def test_lg_03_nothing_happens_by_other_methods(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_cookies_are_host_only_secure_and_out_of_scripts_reach(tmp_path: Path) -> None:
+def test_cookies_are_host_only_secure_and_http_only(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.browser().get("/oauth/authorize", **usual())
         cookie = answer.header("set-cookie")
@@ -179,7 +177,7 @@ def test_cookies_are_host_only_secure_and_out_of_scripts_reach(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_on_loopback_http_no_app_on_another_port_has_cookies_of_these_names(
+def test_cookie_names_on_loopback_http_have_the_valetkey_prefix(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

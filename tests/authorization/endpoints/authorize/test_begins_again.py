@@ -77,7 +77,7 @@ def test_expired_page_begins_again_when_it_is_opened(tmp_path: Path, path: str) 
     run(tmp_path, story, accounts=OPEN)
 
 
-def test_consent_after_the_time_is_shown_again_and_not_given(tmp_path: Path) -> None:
+def test_consent_submitted_after_expiry_is_requested_again(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
@@ -167,7 +167,7 @@ def test_page_of_another_browser_has_one_button_to_the_app(tmp_path: Path, cooki
     run(tmp_path, story, accounts=OPEN)
 
 
-def test_request_of_yesterday_has_one_button_to_the_app(tmp_path: Path) -> None:
+def test_request_too_old_to_restart_shows_one_button_to_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         sealed, page = await begun(alice)
@@ -181,7 +181,7 @@ def test_request_of_yesterday_has_one_button_to_the_app(tmp_path: Path) -> None:
     run(tmp_path, story, accounts=OPEN)
 
 
-def test_nothing_begins_again_for_an_app_or_address_that_is_gone(tmp_path: Path) -> None:
+def test_request_with_a_removed_redirect_uri_does_not_restart(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         sealed, page = await begun(alice)
@@ -214,7 +214,7 @@ def test_form_with_a_stale_token_has_one_button_to_the_form(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_sign_up_that_was_confirmed_late_goes_on_to_the_app(tmp_path: Path) -> None:
+def test_sign_up_confirmed_after_expiry_continues_to_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = it.browser()
         sealed, _ = await begun(here)

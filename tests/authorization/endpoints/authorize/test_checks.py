@@ -29,7 +29,7 @@ def _recorded(check: Callable[..., object], made: list[str], name: str) -> Calla
     return recorded
 
 
-def test_transaction_makes_every_check_that_is_judged_again(
+def test_every_repeated_check_runs_within_the_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(it: Harness) -> None:
@@ -96,7 +96,7 @@ CHANGES: dict[str, tuple[Callable[[Transaction], object], str]] = {
 
 
 @pytest.mark.parametrize("changed", CHANGES)
-def test_change_before_the_transaction_is_judged_inside_it(tmp_path: Path, changed: str) -> None:
+def test_change_before_the_transaction_is_detected_within_it(tmp_path: Path, changed: str) -> None:
     change, expected = CHANGES[changed]
 
     async def story(it: Harness) -> None:

@@ -24,7 +24,7 @@ def test_gr_01_disabled_implicit_grant_is_refused_in_the_fragment(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(
+def test_gr_03_enabled_implicit_grant_returns_a_short_lived_token(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -76,7 +76,7 @@ def test_gr_03_where_it_is_on_a_short_token_comes_in_the_fragment(
     run(tmp_path, story, database_url)
 
 
-def test_gr_11_switched_off_in_flight_it_is_refused(tmp_path: Path) -> None:
+def test_gr_11_implicit_grant_disabled_during_the_request_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(IMPLICIT)
         alice = it.browser()
@@ -89,7 +89,7 @@ def test_gr_11_switched_off_in_flight_it_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_by_reference_can_be_found_again(tmp_path: Path) -> None:
+def test_reference_token_of_the_implicit_grant_is_stored(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(replace(IMPLICIT, access_token_format=AccessTokenFormat.REFERENCE))
         alice = it.browser()

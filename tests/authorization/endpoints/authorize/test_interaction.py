@@ -29,7 +29,7 @@ from valetkey.kernel.scope import Scope
 from valetkey.web.exchange import Headers, Request
 
 
-def test_az_19_another_browser_can_do_nothing_with_the_address(tmp_path: Path) -> None:
+def test_az_19_interaction_is_refused_in_another_browser(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, mallory = it.browser(), it.browser()
         begun = await alice.get("/oauth/authorize", **usual())
@@ -59,7 +59,7 @@ def test_invalid_interaction_parameter_is_refused(tmp_path: Path, sealed: str) -
     run(tmp_path, story)
 
 
-def test_however_often_the_answer_is_given_there_is_one_code(
+def test_parallel_redirects_of_one_decision_issue_one_code(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -78,7 +78,7 @@ def test_however_often_the_answer_is_given_there_is_one_code(
     run(tmp_path, story, database_url)
 
 
-def test_a_closed_account_is_signed_out_everywhere(tmp_path: Path) -> None:
+def test_account_disabled_after_consent_gets_no_code(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.sign_in(await alice.ask())
@@ -91,7 +91,7 @@ def test_a_closed_account_is_signed_out_everywhere(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_request_that_no_browser_picked_up_yet_is_none_of_our_pages_business(
+def test_posted_request_not_yet_bound_to_a_browser_is_refused_by_pages(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

@@ -32,7 +32,7 @@ from valetkey.kernel.scope import Scope
 ACR = Acr.PASSWORD.value
 
 
-def test_silently_the_sign_in_is_as_old_as_it_was(tmp_path: Path) -> None:
+def test_prompt_none_keeps_the_auth_time_of_the_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         it.clock.forward(minutes(5))
@@ -62,7 +62,7 @@ def test_az_09_repeated_sign_in_updates_auth_time_and_keeps_the_session(
     run(tmp_path, story)
 
 
-def test_az_10_a_client_without_max_age_has_the_one_it_registered(tmp_path: Path) -> None:
+def test_az_10_registered_default_max_age_applies_without_max_age(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         short = replace(EVERYTHING, openid=OpenIdRegistration(default_max_age=60))
         alice = await begin(it)
@@ -104,7 +104,7 @@ def test_az_11_expired_id_token_is_accepted_as_hint(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_az_11_another_person_than_the_one_meant_signs_in_or_is_refused(tmp_path: Path) -> None:
+def test_az_11_sign_in_of_another_user_than_the_hinted_one_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")
@@ -168,7 +168,7 @@ def test_openid_cannot_be_unticked(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_offline_access_is_ignored_where_no_refresh_token_can_come_of_it(tmp_path: Path) -> None:
+def test_offline_access_is_ignored_if_no_refresh_token_can_be_issued(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         await it.register(replace(EVERYTHING, id="o", grant_types=frozenset({"implicit"})))
@@ -221,7 +221,7 @@ def test_display_parameters_are_accepted(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_pairwise_subject_is_the_one_that_is_compared(tmp_path: Path) -> None:
+def test_requested_subject_is_compared_with_the_pairwise_subject(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         pairwise = OpenIdRegistration(subject_type="pairwise", sector="app.example")
         await it.register(replace(EVERYTHING, openid=pairwise))
@@ -241,7 +241,7 @@ def test_a_pairwise_subject_is_the_one_that_is_compared(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_mark_of_the_session_is_that_of_the_browser(tmp_path: Path) -> None:
+def test_session_state_is_computed_from_the_browser_state_cookie(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         states = set[str]()
@@ -260,7 +260,7 @@ def test_the_mark_of_the_session_is_that_of_the_browser(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_old_token_is_a_hint_after_its_session_ended(tmp_path: Path) -> None:
+def test_id_token_hint_without_session_requires_sign_in(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         hint = await id_token(it, alice, nonce="2")

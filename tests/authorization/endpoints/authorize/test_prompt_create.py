@@ -40,7 +40,7 @@ async def create(browser: Browser, page: Answer) -> Answer:
     return await browser.follow(await browser.submit(page, "create", **TYPED))
 
 
-def test_visitor_signs_up_allows_and_is_back_at_the_app(tmp_path: Path) -> None:
+def test_new_user_signs_up_consents_and_returns_to_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await begin(it)
         visitor = it.browser()

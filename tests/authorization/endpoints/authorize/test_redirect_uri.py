@@ -9,7 +9,7 @@ from tests.support.visitors import NATIVE, PKCE, WEB, run
 from valetkey.kernel.replace import replace
 
 
-def test_native_app_on_another_loopback_port_needs_a_user_each_time(tmp_path: Path) -> None:
+def test_native_app_on_another_loopback_port_requires_interaction_each_time(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         uri = "http://127.0.0.1:1024/cb"
         alice = it.browser()

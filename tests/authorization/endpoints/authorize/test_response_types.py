@@ -198,7 +198,7 @@ def test_an_id_token_needs_the_scope_openid(tmp_path: Path) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("mode", ResponseMode)
-def test_an_error_goes_the_way_the_answer_would_have_gone(
+def test_error_is_returned_in_the_requested_response_mode(
     tmp_path: Path, changed: dict[str, str], error: str, mode: ResponseMode
 ) -> None:
     async def story(it: Harness) -> None:
@@ -224,7 +224,7 @@ def test_unknown_mode_is_refused_in_the_default_mode(tmp_path: Path, response_mo
 
 
 @pytest.mark.parametrize("state", ["a\0b", "a\nb", "a\r\nb"], ids=repr)
-def test_az_05_a_state_that_no_form_can_carry_is_refused_by_form(
+def test_az_05_state_with_control_characters_is_refused_for_form_post(
     tmp_path: Path, state: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -262,7 +262,7 @@ def test_form_has_one_script_posts_only_to_client_and_is_not_cached(
     run(tmp_path, story)
 
 
-def test_64_submissions_of_one_hybrid_answer_issue_once(tmp_path: Path, database_url: str) -> None:
+def test_64_parallel_hybrid_consents_issue_tokens_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(EVERYTHING)
         browser = it.browser()

@@ -25,7 +25,7 @@ from valetkey.kernel.replace import replace
 ACR = Acr.PASSWORD.value
 
 
-def test_a_subject_in_claims_is_the_only_one_that_will_do(tmp_path: Path) -> None:
+def test_requested_sub_claim_requires_that_user(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         mine, bobs = (wish({"sub": {"value": str(user.uid)}}) for user in (ALICE, BOB))
@@ -96,7 +96,7 @@ def test_claims_that_a_scope_brings_are_not_shown_twice(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_scope_that_is_not_ticked_takes_its_claims_along(tmp_path: Path) -> None:
+def test_claims_of_a_deselected_scope_are_not_granted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         claims_request = wish({"email": None})
@@ -138,9 +138,7 @@ def test_only_essential_acr_must_be_met(
 @pytest.mark.parametrize(
     "claims", ["x", "[]", '{"id_token": 1}', '{"userinfo": {"email": 1}}', '{"a":1,"a":2}']
 )
-def test_claims_that_cannot_be_read_are_refused_where_they_are_a_request(
-    tmp_path: Path, claims: str
-) -> None:
+def test_malformed_claims_are_refused_only_with_scope_openid(tmp_path: Path, claims: str) -> None:
     async def story(it: Harness) -> None:
         alice = await begin(it)
         response = said(await ask(alice, claims=claims, nonce="2"))

@@ -84,7 +84,7 @@ def test_device_codes_without_approval_are_limited_per_network(
     run(tmp_path, story, database_url, features=(FOR_A_NETWORK,))
 
 
-def test_codes_that_users_deny_count(tmp_path: Path) -> None:
+def test_denied_codes_count_toward_the_limit(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = await _person(it)
         for _ in range(FEW):
@@ -94,7 +94,7 @@ def test_codes_that_users_deny_count(tmp_path: Path) -> None:
     run(tmp_path, story, features=(FOR_A_NETWORK,))
 
 
-def test_who_allows_every_code_is_limited_too(tmp_path: Path) -> None:
+def test_allowed_codes_are_limited_in_total(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = await _person(it)
         for _ in range(ALTOGETHER):
@@ -104,7 +104,7 @@ def test_who_allows_every_code_is_limited_too(tmp_path: Path) -> None:
     run(tmp_path, story, features=(FOR_A_NETWORK,))
 
 
-def test_a_code_makes_room_once_however_often_it_is_allowed(
+def test_parallel_approvals_of_a_code_free_one_place_in_the_limit(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -120,7 +120,7 @@ def test_a_code_makes_room_once_however_often_it_is_allowed(
     run(tmp_path, story, database_url, features=(device,))
 
 
-def test_codes_of_a_client_that_users_allow_do_not_count(tmp_path: Path) -> None:
+def test_allowed_codes_do_not_count_toward_the_client_limit(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = await _person(it)
         for _ in range(ALTOGETHER):

@@ -44,7 +44,7 @@ def app_url() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_page_of_another_origin_gets_its_tokens_and_reads_its_refusals(
+def test_page_of_another_origin_can_read_token_and_error_responses(
     tmp_path: Path, app_url: str, browser: Browser
 ) -> None:
     with Servers(tmp_path, with_resource=False) as servers:

@@ -51,7 +51,7 @@ def test_a_clients_own_token_has_its_id_as_subject_and_no_grant(tmp_path: Path, 
     run(tmp_path, story)
 
 
-def test_a_refresh_token_is_known_by_what_it_gives(tmp_path: Path) -> None:
+def test_refresh_token_is_active_only_with_its_own_secret_and_grant_id(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         token = (await it.tokens("web")).text("refresh_token")
@@ -110,7 +110,7 @@ def _forged(it: Harness, now: Instant) -> AccessToken:
 
 
 @pytest.mark.parametrize("subject", ["ada", "0", "-1", "1_0", "²", "9" * 17, "1 "])
-def test_a_signed_token_of_no_possible_user_is_not_ours(tmp_path: Path, subject: str) -> None:
+def test_signed_token_with_an_impossible_subject_is_inactive(tmp_path: Path, subject: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         grant_id = (await it.introspect((await it.tokens("web")).text("access_token")))["grant_id"]
@@ -125,7 +125,7 @@ def test_a_signed_token_of_no_possible_user_is_not_ours(tmp_path: Path, subject:
     run(tmp_path, story)
 
 
-def test_a_signed_token_without_its_grant_has_ended(tmp_path: Path) -> None:
+def test_signed_token_without_a_stored_grant_or_client_is_inactive(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.foundation.keys.refresh(it.clock.now)
         key = it.foundation.keys.current(it.clock.now)
@@ -137,7 +137,7 @@ def test_a_signed_token_without_its_grant_has_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_token_by_reference_for_another_api_is_not_for_this_one(tmp_path: Path) -> None:
+def test_reference_token_with_another_audience_is_inactive(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format="reference")
         token = (await it.tokens("web", "account:read")).text("access_token")

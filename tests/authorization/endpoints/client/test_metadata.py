@@ -37,7 +37,7 @@ async def _served(it: Harness) -> dict[str, object]:
     return answer.json
 
 
-def test_the_document_is_as_reviewed(tmp_path: Path) -> None:
+def test_metadata_document_equals_the_reviewed_copy(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert await _served(it) == json.loads(GOLDEN.read_text()), f"change {GOLDEN.name} too"
 
@@ -82,7 +82,7 @@ def test_metadata_contains_policy_and_terms_links_of_the_operator(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_metadata_lists_what_the_registries_hold(tmp_path: Path) -> None:
+def test_metadata_lists_every_supported_grant_method_algorithm_and_scope(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("old", grant_types=("password",))
         metadata = await _served(it)
@@ -151,7 +151,7 @@ def regenerate(directory: Path) -> None:
     run(directory, story)
 
 
-def test_many_who_wait_share_a_look_that_began_after_they_came() -> None:
+def test_waiting_callers_share_one_refresh_that_began_after_their_call() -> None:
     began: list[int] = []
     ended: list[int] = []
 

@@ -86,7 +86,7 @@ def test_first_success_of_a_kind_in_a_minute_is_recorded(tmp_path: Path, databas
     run(tmp_path, story, database_url)
 
 
-def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_url: str) -> None:
+def test_samples_of_an_app_are_limited_and_kept_a_week(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         start = it.clock.now
         hourly = [
@@ -111,7 +111,7 @@ def test_a_busy_app_keeps_a_bounded_number_for_a_week(tmp_path: Path, database_u
     run(tmp_path, story, database_url)
 
 
-def test_waiting_samples_are_bounded_and_none_are_taken_for_zero() -> None:
+def test_queued_samples_are_bounded_and_interval_zero_turns_sampling_off() -> None:
     samples, now = RequestSamples(60), Instant(6_000)
     taken = [index for index in range(2_100) if samples.due(f"app{index}", "GET", "/v2/notes", now)]
     assert len(taken) == 2_000

@@ -10,7 +10,7 @@ INACTIVE = {"active": False}
 
 
 @pytest.mark.parametrize("kind", ["jwt", "reference"])
-def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
+def test_access_token_revocation_keeps_the_refresh_token(tmp_path: Path, kind: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", access_token_format=kind)
         tokens = await it.tokens("web")
@@ -30,7 +30,7 @@ def test_an_access_token_ends_alone_and_once(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["current", "previous"])
-def test_a_refresh_token_ends_all_that_came_of_its_grant(tmp_path: Path, which: str) -> None:
+def test_revoked_refresh_token_ends_every_token_of_its_grant(tmp_path: Path, which: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("spa", type="public")
         first = await it.tokens("spa")
@@ -82,7 +82,7 @@ def test_a_token_that_expired_is_not_revoked_again(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_request_without_a_token_is_incomplete(tmp_path: Path) -> None:
+def test_request_without_a_token_is_an_invalid_request(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         (await it.token("web", "/oauth/revoke")).refused(400, "invalid_request")
@@ -101,7 +101,7 @@ def test_response_is_json_for_clients_that_parse_every_response(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_keys_are_at_the_address_that_others_use(tmp_path: Path) -> None:
+def test_key_set_is_also_served_at_well_known_jwks_json(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         keys = await it.call("GET", "/.well-known/jwks.json")
         assert keys.status == 200

@@ -72,7 +72,7 @@ def test_signed_introspection_on_request_cannot_pass_for_a_token(tmp_path: Path)
         (f"{SIGNED};q=0", True, False),
     ],
 )
-def test_the_accept_header_decides_and_else_the_registration(
+def test_accept_header_takes_precedence_over_the_registered_format(
     tmp_path: Path, accept: str, registered: bool, signed: bool
 ) -> None:
     async def story(it: Harness) -> None:
@@ -100,7 +100,7 @@ def test_signed_introspection_uses_the_registered_algorithm(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_the_metadata_names_what_can_be_registered(tmp_path: Path) -> None:
+def test_metadata_lists_the_introspection_signing_algorithms(tmp_path: Path) -> None:
     async def story() -> None:
         both = (Algorithm.ES256, Algorithm.EDDSA)
         async with harness(tmp_path, algorithms=both) as it:

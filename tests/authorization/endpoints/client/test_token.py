@@ -14,7 +14,7 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import fresh_id
 
 
-def test_the_answer_has_the_fields_of_the_specification_and_no_other(tmp_path: Path) -> None:
+def test_token_response_has_only_the_specified_fields(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.tokens("web", "notes:read account:read")
@@ -61,7 +61,7 @@ def test_client_credentials_response_contains_no_user(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_path_that_serves_one_grant_type_says_where_the_others_are(tmp_path: Path) -> None:
+def test_short_token_path_refuses_other_grant_types_and_names_their_path(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.token("svc", "/token", grant_type="password")
         answer.refused(400, "unsupported_grant_type")
@@ -70,7 +70,7 @@ def test_a_path_that_serves_one_grant_type_says_where_the_others_are(tmp_path: P
     run(tmp_path, story)
 
 
-def test_a_grant_type_that_a_client_has_not_is_not_granted(tmp_path: Path) -> None:
+def test_grant_type_not_registered_for_the_client_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         answer = await it.token("web", grant_type="client_credentials")
@@ -100,7 +100,7 @@ def test_client_secret_in_the_url_is_counted_even_if_the_request_fails(tmp_path:
     run(tmp_path, story)
 
 
-def test_parameters_in_two_places_are_one_place_too_many(tmp_path: Path) -> None:
+def test_parameters_in_both_query_and_body_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         own = f"client_id=svc&client_secret={SECRET}"
@@ -110,7 +110,7 @@ def test_parameters_in_two_places_are_one_place_too_many(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_an_assertion_is_spent_even_where_the_request_is_refused(tmp_path: Path) -> None:
+def test_assertion_is_used_up_even_when_the_request_is_refused(tmp_path: Path) -> None:
     key = SigningKey.generate(Algorithm.ES256)
     keys = KeySet.of(key.public).document().decode()
 
@@ -155,7 +155,7 @@ _ODD = (
 
 
 @pytest.mark.parametrize("body", _ODD)
-def test_odd_requests_are_refused_and_nothing_fails(tmp_path: Path, body: bytes) -> None:
+def test_malformed_requests_are_refused_without_a_server_error(tmp_path: Path, body: bytes) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         assert (await it.post("/oauth/token", body)).status in {400, 401}
@@ -192,7 +192,7 @@ def test_client_credentials_refuse_invalid_scopes_and_resources(
     run(tmp_path, story)
 
 
-def test_basic_credentials_are_enough(tmp_path: Path) -> None:
+def test_basic_credentials_without_client_id_in_the_body_are_accepted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=("client_credentials",))
         form = {"grant_type": "client_credentials"}
@@ -205,7 +205,7 @@ def test_basic_credentials_are_enough(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_public_client_can_only_name_itself(tmp_path: Path) -> None:
+def test_public_client_is_refused_with_a_secret_and_accepted_without(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("spa", type="public", requires_pkce=True)
         code = await it.code("spa")
@@ -216,7 +216,7 @@ def test_a_public_client_can_only_name_itself(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_tokens_live_as_long_as_their_client_was_registered_for(tmp_path: Path) -> None:
+def test_access_token_lifetime_is_that_registered_for_its_client(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("brief", access_token_lifetime=hours(2), access_token_format="reference")
         answer = await it.tokens("brief")

@@ -31,7 +31,7 @@ from valetkey.kernel.replace import replace
 _EVERY = ["authorization_code", "refresh_token", "client_credentials"]
 
 
-def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: str) -> None:
+def test_app_kind_determines_client_type_and_secret(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         server, page = await registered(
@@ -81,7 +81,7 @@ def test_the_kind_decides_how_it_proves_who_it_is(tmp_path: Path, database_url: 
     run(tmp_path, story, database_url)
 
 
-def test_presets_are_listed_once_each_in_groups_with_a_mark(tmp_path: Path) -> None:
+def test_each_preset_is_listed_once_in_its_group_with_a_text_icon(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         chooser = (await (await developer(it)).get("/developer/new")).body
         parts = re.split(r"<h[23]>", chooser)[1:]
@@ -132,7 +132,7 @@ def test_every_preset_registers_unchanged_and_shows_its_configuration(tmp_path: 
     run(tmp_path, story, portal=portal)
 
 
-def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
+def test_preset_derives_the_logout_uri_from_the_redirect_uri(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         form = await alice.get("/developer/new", kind="server", preset="spring-boot")
@@ -149,7 +149,7 @@ def test_a_preset_follows_the_redirect_uri(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_second_press_registers_nothing_and_shows_no_secret(
+def test_second_submission_registers_nothing_and_shows_no_secret(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -309,7 +309,7 @@ def test_portal_settings_limit_grant_types_and_scopes(tmp_path: Path) -> None:
     run(tmp_path, story, portal=portal)
 
 
-def test_a_list_shows_what_one_owns_and_what_one_helps_with(tmp_path: Path) -> None:
+def test_app_list_includes_apps_of_a_member_with_the_role(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         assert "No apps yet" in text_of(await alice.get("/developer"))

@@ -21,7 +21,7 @@ _WAITING = (
 )
 
 
-def test_owner_demoted_between_look_and_write_changes_nothing(
+def test_owner_demoted_between_read_and_write_changes_nothing(
     tmp_path: Path, postgres_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -51,7 +51,7 @@ def test_a_secret_is_changed_without_an_outage(tmp_path: Path, database_url: str
     run(tmp_path, story, database_url)
 
 
-def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
+def test_old_secret_expires_after_the_chosen_overlap(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         for overlap, after in (("1h", hours(1)), ("7d", days(7)), ("open", None), ("odd", days(1))):
@@ -67,9 +67,7 @@ def test_each_overlap_is_kept_to(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_reload_makes_no_third_and_a_form_from_before_does_nothing(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_repeated_or_stale_form_creates_no_third_secret(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -122,7 +120,7 @@ def test_ended_secret_stops_working_and_the_event_names_the_actor(
     run(tmp_path, story, database_url)
 
 
-def test_its_last_use_is_noted_once_an_hour(tmp_path: Path, database_url: str) -> None:
+def test_last_use_of_a_secret_is_written_once_an_hour(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -192,7 +190,7 @@ def test_secrets_page_requires_recent_authentication(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_without_secrets_has_no_such_page(tmp_path: Path) -> None:
+def test_secrets_page_of_a_public_client_is_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.change(replace(NATIVE, name="Pocket"))
         await join(it, "nat1", ALICE)

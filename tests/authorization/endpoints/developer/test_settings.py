@@ -82,7 +82,7 @@ def test_settings_outside_the_form_are_kept(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_form_from_before_others_changed_the_app_is_not_saved(
+def test_stale_settings_form_is_not_saved_and_shows_changes_of_others(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -180,7 +180,7 @@ def test_closed_security_section_shows_the_profile_of_the_app(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_an_id_with_odd_letters_is_one_segment(tmp_path: Path) -> None:
+def test_client_id_with_reserved_characters_is_one_path_segment(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(replace(PRINTER, id="a/b?c%d&e"))
         await join(it, "a/b?c%d&e", ALICE)

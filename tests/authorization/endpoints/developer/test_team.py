@@ -130,7 +130,7 @@ def test_invitation_email_works_only_for_its_address(tmp_path: Path) -> None:
     run(tmp_path, story, mail=mail)
 
 
-def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
+def test_invitation_to_a_verified_email_can_be_declined_by_its_account(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         user = replace(BOB, email_verified_at=Instant(1))
         assert await it.store.write(lambda tx: tx.users.change(user))
@@ -146,7 +146,7 @@ def test_a_verified_address_is_the_account_itself(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_invitation_ends_by_itself_and_by_its_owner(tmp_path: Path) -> None:
+def test_invitation_ends_by_withdrawal_and_after_a_week(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -268,7 +268,7 @@ def test_an_invitation_ends_with_the_ownership_of_its_inviter(
     run(tmp_path, story, database_url)
 
 
-def test_an_invitation_by_a_former_owner_is_worth_nothing(tmp_path: Path) -> None:
+def test_invitation_by_a_former_owner_cannot_be_accepted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -282,7 +282,7 @@ def test_an_invitation_by_a_former_owner_is_worth_nothing(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_the_last_owner_stays(tmp_path: Path, database_url: str) -> None:
+def test_last_owner_can_neither_leave_nor_be_demoted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -304,7 +304,7 @@ def test_the_last_owner_stays(tmp_path: Path, database_url: str) -> None:
     run(tmp_path, story, database_url)
 
 
-def test_two_owners_who_leave_at_one_time_leave_one(tmp_path: Path, database_url: str) -> None:
+def test_only_one_of_two_owners_can_leave_in_parallel(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)
@@ -321,7 +321,7 @@ def test_two_owners_who_leave_at_one_time_leave_one(tmp_path: Path, database_url
     run(tmp_path, story, database_url)
 
 
-def test_members_change_the_app_and_not_the_team(tmp_path: Path) -> None:
+def test_member_cannot_change_the_team_but_can_leave(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, bob = await developer(it), await developer(it, "bob")
         app, _ = await registered(it, alice)

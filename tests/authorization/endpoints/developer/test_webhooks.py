@@ -105,7 +105,7 @@ def test_app_receives_its_own_events_without_anything_else_about_users(
     run(tmp_path, story, database_url)
 
 
-def test_developers_reach_no_webhook_and_no_event_of_another_app(
+def test_webhooks_and_events_of_another_app_are_not_found(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -173,7 +173,7 @@ def test_removed_owner_and_member_change_no_webhook(tmp_path: Path, database_url
         "https://user:x@receiver.example/",
     ],
 )
-def test_webhook_of_app_is_not_sent_inside(url: str, tmp_path: Path) -> None:
+def test_internal_webhook_url_of_an_app_is_refused(url: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)
@@ -184,7 +184,7 @@ def test_webhook_of_app_is_not_sent_inside(url: str, tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_webhooks_of_an_app_are_bounded_and_go_with_it(tmp_path: Path, database_url: str) -> None:
+def test_webhooks_per_app_are_limited_and_need_step_up(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await developer(it)
         app, _ = await registered(it, alice)

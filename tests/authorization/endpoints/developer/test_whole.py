@@ -59,7 +59,7 @@ def test_a_secret_is_registered_replaced_without_an_outage_and_ended(tmp_path: P
     run(tmp_path, story)
 
 
-def test_a_deleted_app_gets_no_tokens_and_resource_servers_hear(tmp_path: Path) -> None:
+def test_deleted_app_gets_no_tokens_and_is_in_the_revocation_feed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         ada = await _developer(it)
         form = await ada.get("/developer/new", kind="machine")

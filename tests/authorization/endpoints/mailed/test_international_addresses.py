@@ -34,7 +34,7 @@ FORMS = (LETTERS, ASCII, "Grace@BÜCHER.example", "grace@XN--BCHER-KVA.Example")
 
 
 @pytest.mark.parametrize("typed", [LETTERS, ASCII])
-def test_sign_up_stores_one_form_and_sign_in_takes_all(
+def test_sign_up_stores_the_ascii_form_and_sign_in_accepts_all_forms(
     database_url: str, tmp_path: Path, typed: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -59,7 +59,7 @@ def test_sign_up_stores_one_form_and_sign_in_takes_all(
 
 
 @pytest.mark.parametrize("typed", ["a@Ü.xn--bcher-kva.example", "a@xn--bcher-kva.ＤＥ"])
-def test_mixed_forms_are_looked_up_like_each_other_address(tmp_path: Path, typed: str) -> None:
+def test_address_in_a_mixed_form_is_looked_up_without_error(tmp_path: Path, typed: str) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         answer = await here.submit(await here.get("/account/forgotten"), "send", name=typed)
@@ -69,7 +69,7 @@ def test_mixed_forms_are_looked_up_like_each_other_address(tmp_path: Path, typed
     run(tmp_path, story)
 
 
-def test_new_address_is_stored_in_ascii_and_no_other_one_than_the_own(tmp_path: Path) -> None:
+def test_changed_address_is_stored_in_ascii_and_equals_its_unicode_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = await signed_in(it)
@@ -86,7 +86,7 @@ def test_new_address_is_stored_in_ascii_and_no_other_one_than_the_own(tmp_path: 
     run(tmp_path, story)
 
 
-def test_programs_create_it_in_each_form_once(tmp_path: Path) -> None:
+def test_admin_api_creates_and_finds_one_account_for_all_forms(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         by = await caller(it)
         made = await by.call("POST", "/users", {"username": "grace", "email": LETTERS})
@@ -109,7 +109,7 @@ def test_programs_create_it_in_each_form_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_directory_finds_and_keeps_it_in_each_form(tmp_path: Path) -> None:
+def test_scim_finds_and_keeps_the_address_in_each_form(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         made = await it.user(LETTERS, emails=[{"value": LETTERS}])
         assert made["emails"][0]["value"] == ASCII
@@ -127,7 +127,7 @@ def test_directory_finds_and_keeps_it_in_each_form(tmp_path: Path) -> None:
     asyncio.run(tell(tmp_path, "", story))
 
 
-def test_account_with_an_address_in_letters_from_before_keeps_working(
+def test_account_with_a_stored_unicode_address_keeps_working(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:

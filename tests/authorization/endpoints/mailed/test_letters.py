@@ -27,7 +27,7 @@ from valetkey.authorization.model.email import Email, EmailKind
 from valetkey.config.sections.people import MailSettings
 
 
-def test_a_demo_shows_its_letters_with_links_to_follow(tmp_path: Path) -> None:
+def test_demo_mailbox_shows_emails_with_their_links(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         assert "No messages yet" in (await here.get("/mailbox")).body

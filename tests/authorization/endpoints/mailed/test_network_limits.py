@@ -58,7 +58,7 @@ def _batches(prefix: str) -> Sequence[Sequence[str]]:
     return [names[first : first + AT_ONCE] for first in range(0, PEOPLE, AT_ONCE)]
 
 
-def test_200_people_behind_one_address_sign_up_within_the_hour(tmp_path: Path) -> None:
+def test_200_users_behind_one_ip_address_can_sign_up_within_the_hour(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for names in _batches("pupil"):
             it.clock.forward(1)
@@ -71,7 +71,7 @@ def test_200_people_behind_one_address_sign_up_within_the_hour(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_200_people_behind_one_address_reset_their_passwords_within_the_hour(
+def test_200_users_behind_one_ip_address_can_reset_passwords_in_the_hour(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -124,7 +124,7 @@ def test_unfinished_sign_ups_are_limited_for_their_network(
     run(tmp_path, story, database_url, limits=LIMITS)
 
 
-def test_an_ipv6_network_of_one_customer_is_one_network(tmp_path: Path) -> None:
+def test_ipv6_addresses_of_one_56_prefix_share_one_limit(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for number in range(FEW):
             address = f"2001:db8:0:1{number:x}::{number + 1}"
@@ -135,7 +135,7 @@ def test_an_ipv6_network_of_one_customer_is_one_network(tmp_path: Path) -> None:
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_who_can_confirm_any_address_is_limited_too(tmp_path: Path) -> None:
+def test_confirmed_sign_ups_of_one_network_are_limited(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for number in range(ALTOGETHER):
             here, answer = await _sign_up(it, f"catchall{number:02}x")
@@ -150,7 +150,7 @@ def test_who_can_confirm_any_address_is_limited_too(tmp_path: Path) -> None:
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_a_link_makes_room_once_however_many_follow_it(database_url: str, tmp_path: Path) -> None:
+def test_parallel_link_uses_free_one_place_in_the_limit(database_url: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         begun = [await _sign_up(it, f"person{number}x") for number in range(FEW)]
         assert await _statuses(it, "toomany") == [429]
@@ -163,7 +163,7 @@ def test_a_link_makes_room_once_however_many_follow_it(database_url: str, tmp_pa
     run(tmp_path, story, database_url, limits=LIMITS)
 
 
-def test_a_link_that_is_used_when_its_sign_up_no_longer_counts_makes_no_room(
+def test_link_confirmed_after_the_window_frees_no_place_in_the_limit(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -191,7 +191,7 @@ def test_an_email_that_is_sent_again_counts_again(tmp_path: Path) -> None:
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_an_email_that_its_address_may_not_get_does_not_count(tmp_path: Path) -> None:
+def test_email_refused_by_the_resend_limit_does_not_count(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here, page = await _sign_up(it, "grace")
         for _ in range(SENT_AGAIN.attempts):
@@ -204,7 +204,7 @@ def test_an_email_that_its_address_may_not_get_does_not_count(tmp_path: Path) ->
     run(tmp_path, story, limits=LimitSettings(unopened_links_per_address=most))
 
 
-def test_a_taken_username_does_not_count_but_is_limited(tmp_path: Path) -> None:
+def test_taken_username_counts_only_toward_the_total_limit(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         for _ in range(ALTOGETHER - 1):
@@ -215,7 +215,7 @@ def test_a_taken_username_does_not_count_but_is_limited(tmp_path: Path) -> None:
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_where_email_is_off_every_account_and_every_taken_address_counts(tmp_path: Path) -> None:
+def test_accounts_and_taken_emails_count_if_mail_is_off(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert await _statuses(it, "first") == [303]
         for expected in (400, 400, 429):
@@ -263,7 +263,7 @@ def test_unfinished_resets_are_limited_for_their_network(
     run(tmp_path, story, database_url, limits=LIMITS)
 
 
-def test_a_reset_makes_room_once_however_many_use_its_link(
+def test_parallel_uses_of_a_reset_link_free_one_place_in_the_limit(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -284,7 +284,7 @@ def test_a_reset_makes_room_once_however_many_use_its_link(
     run(tmp_path, story, database_url, limits=LIMITS, passwords=passwords)
 
 
-def test_one_account_is_sent_few_emails_however_often_its_password_is_reset(
+def test_reset_emails_to_one_account_are_limited_despite_completed_resets(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:

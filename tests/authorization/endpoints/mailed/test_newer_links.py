@@ -203,7 +203,7 @@ def test_newer_link_of_a_kind_ends_the_older_one(
     run(tmp_path, story, database_url, mail=BOX, accounts=OPEN)
 
 
-def test_stranger_behind_a_mistyped_address_does_not_get_the_account(
+def test_link_sent_to_a_mistyped_address_is_void_after_the_correction(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -218,7 +218,7 @@ def test_stranger_behind_a_mistyped_address_does_not_get_the_account(
     run(tmp_path, story, database_url, mail=BOX)
 
 
-def test_form_that_was_open_when_a_newer_link_was_requested_is_void(tmp_path: Path) -> None:
+def test_confirmation_form_opened_before_a_newer_link_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await address(it, ALICE.email)
         here, stranger = await signed_in(it), it.browser()
@@ -232,7 +232,7 @@ def test_form_that_was_open_when_a_newer_link_was_requested_is_void(tmp_path: Pa
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_address_that_was_set_meanwhile_ends_a_requested_change(
+def test_address_set_in_the_meantime_voids_a_pending_email_change(
     verified: bool, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -246,7 +246,7 @@ def test_address_that_was_set_meanwhile_ends_a_requested_change(
     run(tmp_path, story, mail=BOX)
 
 
-def test_asking_for_the_current_address_ends_a_requested_change(tmp_path: Path) -> None:
+def test_request_for_the_current_address_voids_a_pending_email_change(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = await signed_in(it)
         await here.submit(await here.get("/account/email"), "change", email=TYPO)

@@ -43,7 +43,7 @@ async def link(it: Harness) -> str:
     return link_of(await only(it, EmailKind.PASSWORD_RESET))
 
 
-def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
+def test_mf_09_reset_link_changes_the_password_once_and_ends_sessions(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -70,7 +70,7 @@ def test_mf_09_the_link_gives_another_password_once_and_everything_else_ends(
     run(tmp_path, story, database_url)
 
 
-def test_mf_09_one_of_64_who_use_a_link_at_once_changes_the_password(
+def test_mf_09_64_parallel_uses_of_a_reset_link_succeed_once(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -88,7 +88,7 @@ def test_mf_09_one_of_64_who_use_a_link_at_once_changes_the_password(
     run(tmp_path, story, database_url, passwords=replace(QUICK_PASSWORDS, queue=100))
 
 
-def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
+def test_mf_09_reset_link_expires_after_20_minutes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -104,7 +104,7 @@ def test_mf_09_the_link_dies_after_20_minutes(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_mf_09_the_link_dies_with_the_password_and_with_the_address(tmp_path: Path) -> None:
+def test_mf_09_reset_link_ends_with_a_change_of_password_or_email(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -128,7 +128,7 @@ def test_mf_09_the_link_dies_with_the_password_and_with_the_address(tmp_path: Pa
     run(tmp_path, story)
 
 
-def test_mf_09_a_link_is_for_one_account_and_one_purpose(tmp_path: Path) -> None:
+def test_mf_09_reset_link_is_bound_to_its_account_and_purpose(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -210,9 +210,7 @@ def test_disabled_account_gets_no_email_and_its_link_fails(tmp_path: Path) -> No
         ("\x00" * 9, "The password is too long or contains characters that are not allowed"),
     ],
 )
-def test_a_password_that_will_not_do_leaves_the_link_good(
-    tmp_path: Path, new: str, says: str
-) -> None:
+def test_refused_new_password_does_not_use_up_the_link(tmp_path: Path, new: str, says: str) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -246,7 +244,7 @@ def test_recovery_requests_per_address_are_limited(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_lg_03_neither_a_look_nor_a_foreign_form_changes_anything(tmp_path: Path) -> None:
+def test_lg_03_get_head_and_foreign_forms_change_nothing(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await proven(it)
         here = browser(it)
@@ -277,7 +275,7 @@ def test_password_reset_is_unavailable_when_mail_is_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "emails"), [("ada", 2), ("nobody", 0)])
-def test_link_is_sent_again_with_one_answer_for_every_name(
+def test_resending_the_link_has_the_same_response_for_unknown_users(
     tmp_path: Path, name: str, emails: int
 ) -> None:
     async def story(it: Harness) -> None:

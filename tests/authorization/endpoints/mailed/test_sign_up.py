@@ -25,7 +25,7 @@ from valetkey.authorization.model.email import EmailKind
 from valetkey.config.sections.people import AccountSettings, MailSettings, SignUpMode
 
 
-def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_in(
+def test_account_is_created_and_signed_in_when_its_link_is_confirmed(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
@@ -55,7 +55,7 @@ def test_an_account_is_there_once_its_link_is_followed_and_its_person_is_signed_
     run(tmp_path, story, database_url)
 
 
-def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
+def test_authorization_request_continues_after_sign_up(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web1")
         here = browser(it)
@@ -74,7 +74,7 @@ def test_the_request_of_an_app_goes_on_after_sign_up(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_64_who_follow_one_link_make_one_account(database_url: str, tmp_path: Path) -> None:
+def test_64_parallel_uses_of_one_link_create_one_account(database_url: str, tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
@@ -106,7 +106,7 @@ def test_sign_up_link_in_another_browser_requires_the_password(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_a_link_is_good_for_a_day(tmp_path: Path) -> None:
+def test_link_expires_after_a_day(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         await asked_to_sign_up(it, here)
@@ -248,7 +248,7 @@ def test_invitation_signs_up_once_without_another_email(tmp_path: Path, mode: Si
     run(tmp_path, story, accounts=AccountSettings(sign_up=mode))
 
 
-def test_where_mail_is_off_the_account_is_there_at_once_and_its_address_unproven(
+def test_account_is_created_unverified_at_once_when_mail_is_off(
     tmp_path: Path,
 ) -> None:
     async def story(it: Harness) -> None:
@@ -283,7 +283,7 @@ def test_username_taken_meanwhile_is_reported_when_the_link_is_followed(tmp_path
 @pytest.mark.parametrize(
     "link", ["", "x", "vk_ln_" + "0" * 49, "é", "%00", "\ud800"[:0], "a" * 4_000]
 )
-def test_invalid_links_are_gone(tmp_path: Path, link: str) -> None:
+def test_invalid_links_return_410(tmp_path: Path, link: str) -> None:
     async def story(it: Harness) -> None:
         here = browser(it)
         for path in (
@@ -303,7 +303,7 @@ def test_invalid_links_are_gone(tmp_path: Path, link: str) -> None:
     ("email", "kind"),
     [("grace@example.com", EmailKind.SIGN_UP), ("ada@example.com", EmailKind.SIGN_UP_TAKEN)],
 )
-def test_email_is_sent_again_with_one_answer_for_every_address(
+def test_resent_email_has_the_same_response_for_every_address(
     database_url: str, tmp_path: Path, email: str, kind: EmailKind
 ) -> None:
     async def story(it: Harness) -> None:

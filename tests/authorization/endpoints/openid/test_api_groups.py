@@ -35,7 +35,7 @@ async def _exchanged(it: Harness, token: str) -> Answer:
     )
 
 
-def test_membership_decides_at_every_use_of_a_grant(tmp_path: Path, database_url: str) -> None:
+def test_required_group_is_checked_at_each_use_of_grant(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         body = {

@@ -52,7 +52,7 @@ def ask(page: Page, text: object) -> object:
     return page.evaluate("(text) => ask(text)", text)
 
 
-def test_an_app_learns_that_the_session_is_the_same_and_then_that_it_is_not(
+def test_check_session_frame_reports_unchanged_changed_and_error(
     tmp_path: Path, app_url: list[str], browser: Browser
 ) -> None:
     with Servers(tmp_path, with_resource=False) as servers:

@@ -106,7 +106,7 @@ FILES = {
 }
 
 
-def test_failing_file_refuses_the_token_and_spends_nothing(tmp_path: Path) -> None:
+def test_failing_claims_file_refuses_the_token_and_keeps_the_code(tmp_path: Path) -> None:
     async def story() -> None:
         async with _server(tmp_path, GOOD) as it:
             await it.client("app", access_token_format="reference")
@@ -134,7 +134,7 @@ def claims(user, client, api, scopes):
 """
 
 
-def test_failure_for_one_user_is_not_felt_by_others(tmp_path: Path) -> None:
+def test_claims_failure_of_one_user_does_not_affect_others(tmp_path: Path) -> None:
     async def story() -> None:
         async with _server(tmp_path, HANGS_FOR_MALLORY) as it:
             record = UserRecord("mallory", "mallory@example.com", "Mallory")

@@ -153,7 +153,7 @@ def test_roles_reach_tokens_of_their_api_from_users_and_groups(
     run(tmp_path, story, database_url)
 
 
-def test_next_token_shows_each_change_of_what_its_claims_are_from(
+def test_next_token_has_the_current_value_of_every_claim_source(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -231,7 +231,7 @@ def test_claims_of_a_client_itself_are_constants_only(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_declarations_that_could_deceive_or_never_hold_are_refused(tmp_path: Path) -> None:
+def test_reserved_names_and_unknown_sources_of_claims_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         wrong: list[tuple[str, str, dict[str, object], str]] = [
@@ -302,7 +302,7 @@ def test_lists_above_eight_kibibytes_are_left_out_and_named(
     run(tmp_path, story, database_url)
 
 
-def test_group_with_many_members_costs_a_token_no_more(tmp_path: Path, database_url: str) -> None:
+def test_role_of_large_group_is_issued_and_removed(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         await owner.call("POST", "/groups", {"name": "everybody"})

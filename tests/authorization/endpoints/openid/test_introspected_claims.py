@@ -151,7 +151,7 @@ def test_clients_own_token_has_no_username(tmp_path: Path, kind: str) -> None:
     run(tmp_path, story)
 
 
-def test_name_and_address_are_declared_for_introspection_alone(tmp_path: Path) -> None:
+def test_username_and_email_can_be_declared_only_for_introspection(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         owner = await caller(it)
         wrong: list[tuple[str, str, list[str], str]] = [

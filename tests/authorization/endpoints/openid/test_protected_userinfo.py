@@ -48,9 +48,7 @@ async def _verified(it: Harness, text: str) -> dict[str, object]:
     return jwt.decode(text, keys, algorithms=["ES256"]).claims
 
 
-def test_where_the_client_registered_it_the_answer_is_signed(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_userinfo_is_signed_if_the_client_registered_it(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         answer = await _told(it, OpenIdRegistration(userinfo_signed_response_alg="ES256"))
         assert _is_protected(answer)
@@ -63,7 +61,7 @@ def test_where_the_client_registered_it_the_answer_is_signed(
     run(tmp_path, story, database_url)
 
 
-def test_encrypted_alone_it_is_the_claims_and_nothing_around_them(tmp_path: Path) -> None:
+def test_encrypted_unsigned_userinfo_contains_the_bare_claims(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await _told(it, ENCRYPTED)
         assert _is_protected(answer)
@@ -74,7 +72,7 @@ def test_encrypted_alone_it_is_the_claims_and_nothing_around_them(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_signed_and_encrypted_the_signature_is_inside(tmp_path: Path) -> None:
+def test_signed_and_encrypted_userinfo_is_a_nested_jwt(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await _told(it, replace(ENCRYPTED, userinfo_signed_response_alg="ES256"))
         assert _is_protected(answer)

@@ -43,7 +43,7 @@ def test_start_of_unknown_disabled_or_unprepared_app_is_not_found(
     run(tmp_path, story)
 
 
-def test_the_first_page_lists_the_apps_that_a_person_allowed_and_can_open(tmp_path: Path) -> None:
+def test_home_page_lists_apps_with_consent_and_start_url(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         for client in (OPENED, replace(OPENED, id="never", name="Never allowed")):
             await it.register(client)

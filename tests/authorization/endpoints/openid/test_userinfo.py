@@ -128,7 +128,7 @@ def test_a_post_may_carry_the_token_in_the_header_or_in_the_form(tmp_path: Path)
     run(tmp_path, story)
 
 
-def test_tokens_by_reference_work_as_well(tmp_path: Path, database_url: str) -> None:
+def test_reference_token_is_accepted(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY, access_token_format="reference")
         answer = await _ask(it, await _token(it, "openid email"))
@@ -148,7 +148,7 @@ def test_in_09_a_token_in_the_query_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_in_09_two_places_for_a_token_are_one_too_many(tmp_path: Path) -> None:
+def test_in_09_token_sent_twice_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         token = await _token(it)
         body = f"access_token={token}".encode()
@@ -219,7 +219,7 @@ def test_client_credentials_token_is_refused_at_userinfo(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_neither_refresh_token_nor_id_token_nor_code_opens_it(tmp_path: Path) -> None:
+def test_refresh_token_id_token_and_code_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("app", scopes=IDENTITY)
         tokens = await it.tokens("app", "openid")
@@ -268,7 +268,7 @@ def test_userinfo_refuses_a_token_once_anything_it_depends_on_has_ended(
     run(tmp_path, story)
 
 
-def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
+def test_cors_allows_every_origin_without_credentials(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.call("OPTIONS", "/oauth/userinfo")
         assert answer.status == 204
@@ -282,7 +282,7 @@ def test_a_browser_may_ask_from_any_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_pairwise_clients_learn_a_name_that_is_theirs_alone(
+def test_pairwise_clients_get_one_subject_per_sector_and_no_uid(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

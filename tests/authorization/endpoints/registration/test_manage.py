@@ -83,7 +83,7 @@ _INVALID_CHANGES: tuple[tuple[dict[str, object], str], ...] = (
 )
 
 
-def test_a_change_is_held_to_the_rules_of_registration(tmp_path: Path) -> None:
+def test_invalid_update_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for changes, code in _INVALID_CHANGES:
             with case(changes, code):
@@ -96,7 +96,7 @@ def test_a_change_is_held_to_the_rules_of_registration(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_secret_comes_and_goes_with_the_way_a_client_proves_itself(tmp_path: Path) -> None:
+def test_secret_is_issued_and_removed_with_the_authentication_method(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         grants = ["client_credentials"]
         record = await it.registered(grant_types=grants)
@@ -155,7 +155,7 @@ def test_scopes_given_by_an_operator_survive_an_update(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_removed_client_is_gone_and_its_id_is_never_given_again(
+def test_deleted_client_has_no_access_and_its_id_is_not_reused(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Registry) -> None:
@@ -202,7 +202,7 @@ def test_parallel_deletions_of_a_client_succeed_once(database_url: str, tmp_path
     run(tmp_path, story, database_url)
 
 
-def test_dc_07_a_token_manages_its_own_client_while_that_is_on(tmp_path: Path) -> None:
+def test_dc_07_token_manages_only_its_own_enabled_client(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         mine, other = await it.registered(), await it.registered()
         for token in (other["registration_access_token"], "x", "vk_rg_x", mine["client_secret"]):
@@ -221,7 +221,7 @@ def test_dc_07_a_token_manages_its_own_client_while_that_is_on(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_who_was_registered_by_the_operator_has_no_such_token(tmp_path: Path) -> None:
+def test_registration_token_does_not_manage_unregistered_clients(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered()
         for client_id in ("resource-server", "nobody", "%00", "a%20b", "é"):
@@ -272,7 +272,7 @@ def test_updates_that_cause_requests_to_other_servers_are_rate_limited(tmp_path:
     run(tmp_path, story, registrations_per_hour=3)
 
 
-def test_a_client_cannot_move_into_the_sector_of_another(tmp_path: Path) -> None:
+def test_client_cannot_change_its_sector(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         elsewhere = ["https://victim.example/cb"]
         pairwise = await it.registered(subject_type="pairwise")

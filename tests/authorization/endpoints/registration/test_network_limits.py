@@ -45,7 +45,7 @@ async def _status(it: Registry, address: str) -> int:
     return status
 
 
-def test_apps_of_200_people_behind_one_address_register_within_the_hour(tmp_path: Path) -> None:
+def test_200_users_of_one_address_can_register_apps_in_an_hour(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         here = await _person(it)
         for _ in range(APPS // 20):
@@ -75,7 +75,7 @@ def test_registered_apps_without_sign_ins_are_limited_per_network(
     run(tmp_path, story, database_url, registrations_per_hour=FEW)
 
 
-def test_invalid_registrations_count(tmp_path: Path) -> None:
+def test_invalid_registrations_count_towards_the_limit(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for _ in range(FEW):
             (await it.register({})).refused(400, "invalid_redirect_uri")
@@ -84,7 +84,7 @@ def test_invalid_registrations_count(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=FEW)
 
 
-def test_who_signs_in_to_every_app_is_limited_too(tmp_path: Path) -> None:
+def test_registrations_are_limited_even_if_every_app_is_used(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         here = await _person(it)
         for _ in range(ALTOGETHER):
@@ -94,7 +94,7 @@ def test_who_signs_in_to_every_app_is_limited_too(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=FEW)
 
 
-def test_an_app_makes_room_once_however_often_users_sign_in(
+def test_repeated_sign_ins_to_an_app_free_one_registration(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Registry) -> None:
@@ -112,7 +112,7 @@ def test_an_app_makes_room_once_however_often_users_sign_in(
     run(tmp_path, story, database_url, registrations_per_hour=FEW)
 
 
-def test_first_sign_ins_at_one_time_make_room_once(database_url: str, tmp_path: Path) -> None:
+def test_parallel_first_sign_ins_free_one_registration(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         here = await _person(it)
         record, *_ = [await it.registered() for _ in range(FEW)]
@@ -127,7 +127,7 @@ def test_first_sign_ins_at_one_time_make_room_once(database_url: str, tmp_path: 
     run(tmp_path, story, database_url, registrations_per_hour=FEW)
 
 
-def test_a_late_first_sign_in_makes_no_room(tmp_path: Path) -> None:
+def test_first_sign_in_after_the_window_frees_no_registration(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         early = [await it.registered() for _ in range(FEW)]
         it.service.clock.forward(REGISTRATION_WINDOW + 10)
@@ -140,7 +140,7 @@ def test_a_late_first_sign_in_makes_no_room(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=FEW)
 
 
-def test_an_app_that_is_used_without_a_user_counts(tmp_path: Path) -> None:
+def test_use_without_a_user_frees_no_registration(tmp_path: Path) -> None:
     both = ("authorization_code", "refresh_token", "client_credentials")
 
     async def story(it: Registry) -> None:
@@ -154,7 +154,7 @@ def test_an_app_that_is_used_without_a_user_counts(tmp_path: Path) -> None:
     run(tmp_path, story, registrations_per_hour=FEW, grant_types=both, scopes=("notes:read",))
 
 
-def test_registrations_with_a_token_do_not_count(tmp_path: Path) -> None:
+def test_successful_registrations_with_a_token_do_not_count(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         token = await it.invitation(uses=ALTOGETHER + 10)
         for _ in range(ALTOGETHER + 1):
@@ -168,7 +168,7 @@ def test_registrations_with_a_token_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["off", "token"])
-def test_strangers_do_not_use_up_the_limit_of_those_with_a_token(tmp_path: Path, mode: str) -> None:
+def test_refused_tokens_do_not_use_up_the_registration_limit(tmp_path: Path, mode: str) -> None:
     async def story(it: Registry) -> None:
         for token in ("", "vk_in_x", await it.invitation()):
             used = token and mode == "token" and token != "vk_in_x"

@@ -80,7 +80,7 @@ _ALWAYS_USABLE = {"require_auth_time"}
 _WITH_AN_ALGORITHM = {"id_token_encrypted_response_enc", "userinfo_encrypted_response_enc"}
 
 
-def test_every_member_that_is_not_declared_as_refused_has_a_case() -> None:
+def test_every_replaceable_metadata_member_has_a_test_case() -> None:
     declared = {
         field.member
         for field in fields_of(Editor.CLIENT)
@@ -141,7 +141,7 @@ def test_registration_of_an_editor_and_of_mcp_clients(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_several_values_at_once_are_each_judged_alone(tmp_path: Path) -> None:
+def test_each_unusable_value_is_replaced_independently(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         record = await it.registered(
             grant_types=["authorization_code", "implicit", "refresh_token", "password"],
@@ -190,7 +190,7 @@ def test_refresh_token_without_a_grant_that_issues_one_is_left_out(tmp_path: Pat
     run(tmp_path, story, grant_types=("authorization_code", "client_credentials", "refresh_token"))
 
 
-def test_encryption_without_a_cipher_is_that_of_the_specification(tmp_path: Path) -> None:
+def test_unsupported_or_missing_enc_is_replaced_by_a128cbc_hs256(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for kind in ("id_token", "userinfo"):
             alg, enc = f"{kind}_encrypted_response_alg", f"{kind}_encrypted_response_enc"
@@ -224,7 +224,7 @@ def test_keys_of_an_unknown_type_are_left_out_of_a_key_set(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("said", [{}, {"application_type": "web"}, {"application_type": "native"}])
-def test_port_of_loopback_is_free_for_a_public_app(tmp_path: Path, said: dict[str, object]) -> None:
+def test_public_app_may_use_any_loopback_port(tmp_path: Path, said: dict[str, object]) -> None:
     async def story(it: Registry) -> None:
         for uri in ("http://127.0.0.1/cb", "http://127.0.0.1:8080/cb", "http://localhost:1/cb"):
             record = await it.registered(
@@ -246,7 +246,7 @@ def _find(client_id: str, tx: Transaction) -> Client | None:
     return tx.clients.find(client_id)
 
 
-def test_default_algorithm_is_that_of_the_specification_where_there_is_a_key(
+def test_unsupported_algorithm_is_replaced_by_rs256_if_it_has_a_key(
     tmp_path: Path,
 ) -> None:
     async def tell() -> None:

@@ -130,7 +130,7 @@ def test_omitted_grant_and_response_types_follow_from_the_given_ones(tmp_path: P
     run(tmp_path, story, grant_types=grants)
 
 
-def test_a_web_app_with_the_implicit_grant_has_https_addresses(tmp_path: Path) -> None:
+def test_web_app_with_the_implicit_grant_must_use_https(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         local = "http://127.0.0.1:9000/cb"
         for uri in (local, "http://localhost/cb", "https://localhost/cb"):
@@ -270,14 +270,14 @@ def test_invalid_metadata_is_refused_with_the_name_of_the_member(tmp_path: Path)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'{"a": NaN}', b'{"a":1,"a":2}'])
-def test_a_body_that_is_no_object_is_refused(tmp_path: Path, body: bytes) -> None:
+def test_body_that_is_not_an_object_is_refused(tmp_path: Path, body: bytes) -> None:
     async def story(it: Registry) -> None:
         (await it.raw(body)).refused(400, "invalid_client_metadata")
 
     run(tmp_path, story)
 
 
-def test_another_kind_of_body_is_refused(tmp_path: Path) -> None:
+def test_form_encoded_body_is_refused(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         answer = await it.raw(b"client_name=x", content_type="application/x-www-form-urlencoded")
         answer.refused(415, "unsupported_media_type")
@@ -286,7 +286,7 @@ def test_another_kind_of_body_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_browser_may_ask_before_it_registers(tmp_path: Path) -> None:
+def test_cors_preflight_is_allowed(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         for path in ("/oauth/register", "/oauth/register/client_x"):
             answer = await it.service.call("OPTIONS", path)
@@ -322,7 +322,7 @@ async def _nothing(it: Registry) -> None:
     raise AssertionError("the server started")
 
 
-def test_the_operators_scopes_can_be_registered(tmp_path: Path) -> None:
+def test_only_scopes_allowed_by_the_operator_are_registered(tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         assert "notes:read" in (await it.registered())["scope"].split()
         assert (await it.registered(scope="notes:read"))["scope"] == "notes:read"

@@ -26,7 +26,7 @@ def test_registration_requires_a_token_unless_open(tmp_path: Path, mode: str) ->
     run(tmp_path, story, mode=mode)
 
 
-def test_an_invitation_is_spent_by_success_alone(database_url: str, tmp_path: Path) -> None:
+def test_only_success_uses_up_an_invitation(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         token = await it.invitation(uses=2)
         (await it.register({}, token)).refused(400, "invalid_redirect_uri")
@@ -40,7 +40,7 @@ def test_an_invitation_is_spent_by_success_alone(database_url: str, tmp_path: Pa
     run(tmp_path, story, database_url, mode="token")
 
 
-def test_an_invitation_for_one_lets_one_in_however_many_come(
+def test_parallel_uses_of_an_invitation_register_one_client(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Registry) -> None:
@@ -80,7 +80,7 @@ def test_new_registrations_are_not_evicted_by_later_ones(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_identical_registrations_do_not_pile_up(database_url: str, tmp_path: Path) -> None:
+def test_unused_identical_registrations_are_replaced(database_url: str, tmp_path: Path) -> None:
     async def story(it: Registry) -> None:
         first = await it.registered()
         for _ in range(9):

@@ -6,7 +6,7 @@ from tests.support.harness import Harness, run
 from valetkey.authorization.storage.transaction import Transaction
 
 
-def test_a_server_that_writes_and_can_sign_is_ready(tmp_path: Path) -> None:
+def test_running_server_is_live_and_ready(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         live = await it.call("GET", "/health/live")
         assert (live.status, live.json) == (200, {"status": "live"})

@@ -54,7 +54,7 @@ def test_the_account_is_read_and_renamed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_standard_claims_are_changed_one_by_one_or_as_a_whole(
+def test_standard_claims_can_be_changed_singly_or_replaced_as_a_whole(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -132,7 +132,7 @@ def test_invalid_account_change_is_refused_with_pointers_to_the_errors(tmp_path:
     run(tmp_path, story)
 
 
-def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_path: Path) -> None:
+def test_client_can_read_and_change_its_own_record(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web", grant_types=("authorization_code", "client_credentials"))
         token = await it.own_token("web")
@@ -165,7 +165,7 @@ def test_a_client_reads_and_changes_itself_and_the_change_counts_at_once(tmp_pat
     run(tmp_path, story)
 
 
-def test_client_without_redirect_uris_can_put_what_it_read(tmp_path: Path) -> None:
+def test_client_without_redirect_uris_can_replace_its_own_record(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("svc", grant_types=_OWN)
         token = await it.own_token("svc")

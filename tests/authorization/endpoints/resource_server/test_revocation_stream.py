@@ -138,14 +138,14 @@ def test_the_stream_is_resumed_where_it_stopped(servers: Servers) -> None:
         assert told(stream) == ["new"]
 
 
-def test_idle_stream_sends_signs_of_life(servers: Servers) -> None:
+def test_idle_stream_sends_keep_alive_events(servers: Servers) -> None:
     with follow(servers) as stream:
         event(stream)
         for _ in range(2):
             assert event(stream).keys() == {"", "id"}
 
 
-def test_a_long_feed_comes_whole_and_once(servers: Servers) -> None:
+def test_feed_longer_than_a_page_is_streamed_completely_and_once(servers: Servers) -> None:
     names = [f"at_{number:05}" for number in range(2 * PAGE + 1)]
     revoke(servers, *names)
     with follow(servers) as stream:
@@ -169,7 +169,7 @@ def test_invalid_cursor_is_refused_before_streaming(servers: Servers, cursor: st
         assert json.loads(answer.read())["error"] == "invalid_request"
 
 
-def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None:
+def test_stream_beyond_the_limit_is_refused_with_retry_after(servers: Servers) -> None:
     with ExitStack() as stack:
         for _ in range(MOST_STREAMS):
             stream = stack.enter_context(follow(servers))
@@ -181,7 +181,7 @@ def test_there_are_not_more_streams_than_can_be_served(servers: Servers) -> None
     wait_until(lambda: status(servers) == 200)
 
 
-def test_a_stream_ends_so_that_the_credential_is_shown_again(
+def test_stream_is_closed_after_its_maximum_duration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resource_server, "_EVERY", 0)
@@ -200,7 +200,7 @@ def test_a_stream_ends_so_that_the_credential_is_shown_again(
     assert len(looked) == 600
 
 
-def test_a_stream_ends_when_the_database_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_is_closed_when_the_database_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_server, "_EVERY", 0)
 
     async def look(cursor: str) -> FeedPage:

@@ -18,7 +18,7 @@ async def _subjects(it: Harness, after: str = "") -> tuple[list[str], str]:
     return [revocation["id"] for revocation in revocations], answer.text("cursor")
 
 
-def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: Path) -> None:
+def test_feed_misses_nothing_and_repeats_the_overlap(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert await _subjects(it) == ([], str(it.clock.now - OVERLAP))
         await it.write(lambda tx: tx.revocations.add(RevokedKind.TOKEN, "one", it.clock.now))
@@ -38,7 +38,7 @@ def test_a_follower_hears_of_everything_and_of_the_last_moments_again(tmp_path: 
     run(tmp_path, story)
 
 
-def test_many_come_page_by_page_each_once(tmp_path: Path) -> None:
+def test_feed_longer_than_a_page_lists_each_revocation_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         def work(tx: Transaction) -> None:
             for number in range(2 * PAGE + 1):
@@ -95,7 +95,7 @@ def test_invalid_cursor_is_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
+def test_largest_cursor_returns_no_revocations(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         assert (await _subjects(it, "9" * 12))[0] == []
         assert (await it.feed("9" * 12 + ".token.~")).status == 200
@@ -103,7 +103,7 @@ def test_the_largest_cursor_is_past_everything(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_server_whose_clock_is_a_minute_behind_is_not_missed(tmp_path: Path) -> None:
+def test_revocation_by_a_server_with_a_slow_clock_is_not_missed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, cursor = await _subjects(it)
         # As another server writes it, whose clock may be as wrong as S30 lets it.

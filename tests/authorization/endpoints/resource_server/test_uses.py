@@ -29,7 +29,7 @@ async def _grant(it: Harness) -> str:
     return grant.id
 
 
-def test_the_last_use_of_what_a_live_grant_allows_is_known(
+def test_last_use_is_stored_for_granted_scopes_of_active_grants_only(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -59,7 +59,7 @@ def test_the_last_use_of_what_a_live_grant_allows_is_known(
     run(tmp_path, story, database_url)
 
 
-def test_a_scope_is_watched_since_the_first_report_without_a_gap(
+def test_scope_is_watched_since_the_first_of_its_unbroken_reports(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -66,6 +66,6 @@ def test_a_filter_means_what_rfc_7644_says(text: str, *, holds: bool) -> None:
         ("id pr", None),
     ],
 )
-def test_a_filter_that_no_index_answers_is_known(text: str, found: list[str] | None) -> None:
+def test_filter_yields_its_indexed_comparisons_or_none(text: str, found: list[str] | None) -> None:
     compared = candidates(parse_filter(text, USER), _INDEXED)
     assert (None if compared is None else [comparison.value for comparison in compared]) == found

@@ -91,7 +91,7 @@ async def _declare(it: Directory) -> None:
 
 
 @pytest.mark.parametrize("name", [*WRONG, *KEPT_NOWHERE])
-def test_leaver_is_disabled_beside_any_value_that_cannot_be_kept(name: str, tmp_path: Path) -> None:
+def test_user_is_disabled_despite_any_unusable_value(name: str, tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         await _declare(it)
         for number, value in enumerate({**WRONG, **KEPT_NOWHERE}[name]):
@@ -148,7 +148,7 @@ async def _all_verbs(
         assert (await it.call("GET", path)).json["active"] is False
 
 
-def test_active_is_applied_in_every_form(tmp_path: Path) -> None:
+def test_active_false_is_accepted_in_every_representation(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         path = f"/Users/{(await it.user())['id']}"
         forms = [
@@ -218,9 +218,7 @@ def test_ignored_values_are_counted_until_they_are_corrected(
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_a_value_that_cannot_be_kept_leaves_the_one_before(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_unusable_value_leaves_the_previous_value(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
         await _declare(it)
         good: dict[str, object] = {
@@ -276,7 +274,7 @@ def test_a_value_that_cannot_be_kept_leaves_the_one_before(
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_an_address_of_another_account_does_not_keep_a_leaver_active(
+def test_user_is_disabled_despite_an_email_of_another_account(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Directory) -> None:
@@ -330,7 +328,7 @@ def test_members_that_cannot_be_added_do_not_stop_the_others(
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_a_member_who_became_an_administrator_does_not_stop_the_group(tmp_path: Path) -> None:
+def test_administrator_stays_a_member_when_the_group_is_replaced(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         group = await it.group("Staff", (await it.user())["id"])
         row = Group(group["id"], "Staff", "", "", Instant(1))

@@ -59,7 +59,7 @@ def test_groups_are_identified_by_their_display_names(tmp_path: Path, database_u
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_two_groups_of_one_ascii_name_are_created_at_once(
+def test_groups_with_equal_ascii_names_are_created_in_parallel(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Directory) -> None:
@@ -89,7 +89,7 @@ def test_two_groups_of_one_ascii_name_are_created_at_once(
         ("o'brien@example.com", "obrien"),
     ],
 )
-def test_username_is_made_from_what_the_directory_calls_the_user(
+def test_username_is_derived_from_the_user_name_of_the_directory(
     user_name: str, username: str, tmp_path: Path
 ) -> None:
     async def story(it: Directory) -> None:
@@ -118,7 +118,7 @@ def test_username_is_never_the_uid_of_another_user(tmp_path: Path, database_url:
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_rename_of_a_directory_changes_the_username(tmp_path: Path, database_url: str) -> None:
+def test_rename_by_the_directory_changes_the_username(tmp_path: Path, database_url: str) -> None:
     async def story(it: Directory) -> None:
         made = await it.user("grace.murray@example.com")
         path = f"/Users/{made['id']}"
@@ -212,7 +212,7 @@ def test_type_and_primary_are_returned_as_they_were_sent(tmp_path: Path, databas
     asyncio.run(tell(tmp_path, database_url, story))
 
 
-def test_base_url_is_taken_as_people_type_it(tmp_path: Path) -> None:
+def test_spellings_of_the_base_url_are_accepted(tmp_path: Path) -> None:
     async def story(it: Directory) -> None:
         made = await it.user()
         bearer = f"Bearer {it.token}"

@@ -92,7 +92,7 @@ def _patch(body: object) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(3, 20), st.integers(3, 60))
-def test_bulk_request_is_read_once(operations: int, texts: int) -> None:
+def test_work_for_a_bulk_request_grows_linearly(operations: int, texts: int) -> None:
     once = _work(_bulk, _chain(operations, texts))
     assert _work(_bulk, _chain(2 * operations, texts)) <= _SLACK * once
     assert _work(_bulk, _chain(operations, 2 * texts)) <= _SLACK * once
@@ -100,7 +100,7 @@ def test_bulk_request_is_read_once(operations: int, texts: int) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(2, 20), st.integers(2, 10), st.integers(10, 40))
-def test_patch_with_filters_costs_what_its_size_does(
+def test_work_for_a_patch_with_filters_grows_linearly(
     operations: int, comparisons: int, values: int
 ) -> None:
     once = _work(_patch, _removals(operations, comparisons, values))
@@ -116,7 +116,7 @@ def test_patch_with_filters_costs_what_its_size_does(
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(1, 10))
-def test_filter_costs_what_its_size_does(comparisons: int) -> None:
+def test_work_for_a_filter_grows_linearly(comparisons: int) -> None:
     def work(number: int) -> int:
         text = " or ".join([f'userName eq "{"x" * 20}"'] * number)
         return _work(lambda text: matches(parse_filter(text, USER), {"userName": "grace"}), text)

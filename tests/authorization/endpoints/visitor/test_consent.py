@@ -167,7 +167,7 @@ def test_ru_35_parameters_beside_the_sealed_ones_are_ignored(tmp_path: Path) -> 
         ({"tos_uri": "https://app.example/terms"}, "privacy policy"),
     ],
 )
-def test_az_17_a_client_that_looks_different_is_allowed_anew(
+def test_az_17_changed_appearance_of_a_client_requires_new_consent(
     tmp_path: Path, changed: dict[str, str], shown: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -194,7 +194,7 @@ def test_az_17_a_client_that_looks_different_is_allowed_anew(
     ],
     ids=str,
 )
-def test_lg_05_forms_from_elsewhere_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+def test_lg_05_forms_of_another_origin_are_refused(tmp_path: Path, headers: dict[str, str]) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await asked(alice)
@@ -224,7 +224,7 @@ def test_lg_01_a_form_without_its_token_is_refused(tmp_path: Path, csrf: list[st
     run(tmp_path, story)
 
 
-def test_lg_01_the_token_of_another_form_is_not_good_enough(tmp_path: Path) -> None:
+def test_lg_01_csrf_token_of_another_form_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         first = await alice.ask()
@@ -238,7 +238,7 @@ def test_lg_01_the_token_of_another_form_is_not_good_enough(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_another_account_can_decide_and_the_first_is_signed_out(tmp_path: Path) -> None:
+def test_switching_the_account_at_consent_ends_the_first_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         page = await asked(browser)
@@ -273,7 +273,7 @@ def test_consent_counts_only_for_the_user_who_gave_it(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_page_may_post_to_us_and_to_the_client_only(tmp_path: Path) -> None:
+def test_content_security_policy_allows_forms_to_self_and_the_client(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         page = await alice.ask()
@@ -299,7 +299,7 @@ def test_consent_page_before_sign_in_redirects_to_sign_in(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_how_long_it_lasts_is_what_the_client_can_get(tmp_path: Path) -> None:
+def test_consent_page_shows_how_long_access_can_last(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         assert "180 days" in (await asked(alice)).body

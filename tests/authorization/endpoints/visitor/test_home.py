@@ -36,7 +36,7 @@ def test_passkey_advice_links_to_the_page_that_adds_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_people_get_a_page_where_nothing_is_and_programs_get_json(tmp_path: Path) -> None:
+def test_unknown_path_returns_html_to_browsers_and_json_to_programs(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         page = await browser(it).send("GET", "/nowhere/profile", headers=READS_HTML)
         assert (page.status, page.header("content-type")) == (404, "text/html; charset=utf-8")

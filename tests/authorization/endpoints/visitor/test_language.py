@@ -115,7 +115,7 @@ def test_lg_open_redirect_foreign_target_of_a_language_choice_is_ignored(tmp_pat
 
 
 @pytest.mark.parametrize("language", ["", "tlh", "\x00", "de\udcff", "d" * 5_000])
-def test_a_language_that_we_do_not_speak_is_no_choice(tmp_path: Path, language: str) -> None:
+def test_unsupported_language_is_not_stored(tmp_path: Path, language: str) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         sent = language.encode("utf-8", "surrogateescape").decode("latin-1")
@@ -126,7 +126,7 @@ def test_a_language_that_we_do_not_speak_is_no_choice(tmp_path: Path, language: 
     run(tmp_path, story)
 
 
-def test_another_site_cannot_choose(tmp_path: Path) -> None:
+def test_cross_site_language_choice_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         answer = await it.browser().post(
             "/language", {"language": "de"}, {"sec-fetch-site": "cross-site"}
@@ -137,7 +137,7 @@ def test_another_site_cannot_choose(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wish", ["%00", "%ff%fe", "de%0d%0aX:y", "a" * 3000, "%", "<script>"])
-def test_xs_03_a_strange_wish_is_neither_kept_nor_shown(tmp_path: Path, wish: str) -> None:
+def test_xs_03_malformed_ui_locales_are_neither_stored_nor_shown(tmp_path: Path, wish: str) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser()
         answer = await browser.send("GET", f"/oauth/sign-in?ui_locales={wish}")

@@ -73,7 +73,7 @@ def test_every_refusal_becomes_a_page_with_a_reference(code: ErrorCode) -> None:
     assert decision.endpoint == "/oauth/authorize"
 
 
-def test_an_address_that_is_not_ours_is_not_written_down() -> None:
+def test_unknown_request_path_is_not_recorded() -> None:
     decisions = ClientDecisionQueue(SYSTEM.random)
     refuse = RefuseWithPage(decisions, CurrentBrand(Brand()), ISSUER)
     for path in ("/vk_cs_secret", "/a/b/c/d", "/A", "/a?b"):

@@ -91,7 +91,7 @@ def test_logout_page_names_the_app_and_redirects_back_to_it(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_an_expired_hint_is_as_good(tmp_path: Path) -> None:
+def test_expired_id_token_hint_is_accepted(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         old = await hint(it)
@@ -193,7 +193,7 @@ def test_disabled_app_is_unknown(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_who_is_not_signed_in_is_sent_back_at_once(tmp_path: Path) -> None:
+def test_signed_out_user_is_redirected_without_confirmation(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         parameters = {"client_id": "leaver", "post_logout_redirect_uri": BACK, "state": "1"}
@@ -205,7 +205,7 @@ def test_who_is_not_signed_in_is_sent_back_at_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(tmp_path: Path) -> None:
+def test_cross_site_logout_post_is_redirected_to_get_the_cookies(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
@@ -225,7 +225,7 @@ def test_a_form_of_another_site_is_led_to_where_the_cookies_come_along(tmp_path:
     run(tmp_path, story)
 
 
-def test_no_request_of_another_site_presses_the_button(tmp_path: Path) -> None:
+def test_cross_site_or_altered_requests_do_not_sign_out(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.register(LEAVER)
         browser = await signed_in(it)
@@ -317,7 +317,7 @@ def test_idle_session_can_still_be_signed_out(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_of_many_who_press_at_once_one_leaves_word(tmp_path: Path, database_url: str) -> None:
+def test_parallel_sign_outs_notify_the_app_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.register(FRAMED)
         browser = await signed_in(it)

@@ -4,7 +4,7 @@ from valetkey.authorization.protocol.claims import PERSONAL_CLAIMS
 from valetkey.authorization.site.consent import CLAIM_WORDS
 
 
-def test_each_claim_has_words_that_continue_a_sentence() -> None:
+def test_each_claim_has_a_label_that_fits_into_a_sentence() -> None:
     assert CLAIM_WORDS.keys() == PERSONAL_CLAIMS
     assert len(set(CLAIM_WORDS.values())) == len(CLAIM_WORDS)
     for words in CLAIM_WORDS.values():

@@ -42,7 +42,7 @@ def test_the_only_script_contains_no_request_values() -> None:
         assert Reading(text).the("script").attributes == {"nonce": "bm9uY2U"}
 
 
-def test_a_hostile_name_is_text() -> None:
+def test_malicious_app_name_is_escaped() -> None:
     text = render(page("a", app_name=HOSTILE.name), brand=Brand()).decode()
     assert text.count("<script") == 1
     assert "\u202e" not in text
@@ -57,7 +57,7 @@ def test_a_hostile_name_is_text() -> None:
         ("", "'none'"),
     ],
 )
-def test_the_policy_lets_that_script_run_and_the_form_go_to_the_client_alone(
+def test_policy_allows_only_the_script_with_nonce_and_the_client_as_form_target(
     redirect_uri: str, target: str
 ) -> None:
     policy = content_security_policy(returns_to=redirect_uri, script_nonce="bm9")

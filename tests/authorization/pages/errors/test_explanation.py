@@ -10,7 +10,7 @@ from valetkey.kernel.refusal import ErrorCode
 
 
 @pytest.mark.parametrize("code", ["", "nope", "INVALID_GRANT", "invalid_grant/", "../etc"])
-def test_a_code_that_is_not_ours_has_no_page(code: str) -> None:
+def test_unknown_error_code_has_no_page(code: str) -> None:
     assert explanation_of(code) is None
 
 
@@ -28,7 +28,7 @@ def test_page_shows_code_and_status_and_links_to_the_specification() -> None:
     ]
 
 
-def test_the_example_keeps_its_lines() -> None:
+def test_example_code_keeps_its_line_breaks() -> None:
     page = explanation_of("invalid_grant")
     assert page is not None
 

@@ -59,7 +59,7 @@ def test_wrong_host_page_links_to_the_configured_address() -> None:
     assert "Reference VK-7F3K-9QXM-2RTD" in page.the("main").text
 
 
-def test_descriptions_are_shown_as_sentences_and_names_of_the_protocol_as_they_are() -> None:
+def test_description_starts_uppercase_except_with_a_parameter_name() -> None:
     assert sentence("this page does not exist") == "This page does not exist."
     assert sentence("redirect_uri is not registered") == "redirect_uri is not registered."
     assert [sentence("Gone."), sentence("")] == ["Gone.", ""]

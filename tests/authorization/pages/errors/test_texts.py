@@ -8,7 +8,7 @@ from valetkey.kernel.refusal import ErrorCode
 every_text = pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
 
 
-def test_no_code_is_without_a_text() -> None:
+def test_every_error_code_has_a_text() -> None:
     assert set(TEXTS) == set(ErrorCode)
 
 
@@ -22,7 +22,7 @@ def test_each_text_has_causes_remedies_and_an_example(text: ErrorText) -> None:
 
 
 @every_text
-def test_each_reader_gets_one_remedy_in_whole_sentences(text: ErrorText) -> None:
+def test_each_reader_has_one_remedy_and_texts_are_sentences(text: ErrorText) -> None:
     readers = [remedy.reader for remedy in text.remedies]
     sentences = [text.meaning, *text.causes, *(remedy.advice for remedy in text.remedies)]
 
@@ -31,5 +31,5 @@ def test_each_reader_gets_one_remedy_in_whole_sentences(text: ErrorText) -> None
 
 
 @every_text
-def test_example_fits_the_page(text: ErrorText) -> None:
+def test_example_lines_have_at_most_74_characters(text: ErrorText) -> None:
     assert max(map(len, text.example.code.split("\n"))) <= 74

@@ -16,7 +16,7 @@ def _grounds() -> tuple[dict[str, str], dict[str, str]]:
     return dict(pattern.findall(light)), dict(pattern.findall(dark.split("*,", 1)[0]))
 
 
-def test_another_content_has_another_address() -> None:
+def test_asset_path_changes_with_its_content() -> None:
     one, other = assets(Brand()), assets(Brand(accent="#aa0000"))
 
     assert one.style.path != other.style.path
@@ -31,7 +31,7 @@ def test_each_asset_has_its_content_type() -> None:
     assert set(kinds[3:]) == {"text/javascript; charset=utf-8"}
 
 
-def test_the_accent_reaches_the_stylesheet_and_the_icon() -> None:
+def test_accent_is_used_in_the_stylesheet_and_the_icon() -> None:
     made = assets(Brand(accent="#AA0000"))
 
     assert "--fill:#aa0000" in made.style.body.decode()
@@ -47,7 +47,7 @@ def test_the_accent_is_computed_for_the_cards_of_the_stylesheet() -> None:
     assert (light["card"], dark["card"]) == (LIGHT_CARD, DARK_CARD)
 
 
-def test_every_text_colour_is_readable_on_every_ground() -> None:
+def test_text_colors_have_enough_contrast_on_every_background() -> None:
     for colours in _grounds():
         for text in ("ink", "soft"):
             for ground in ("ground", "card", "well"):
@@ -59,6 +59,6 @@ def test_every_text_colour_is_readable_on_every_ground() -> None:
         assert contrast(colours["control"], colours["card"]) >= 3
 
 
-def test_loads_nothing_from_anywhere() -> None:
+def test_stylesheet_loads_no_other_files() -> None:
     assert "url(" not in STYLE
     assert "@import" not in STYLE

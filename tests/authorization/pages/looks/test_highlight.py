@@ -25,9 +25,7 @@ from valetkey.authorization.portal.rules.quickstart import STACKS
         ("curl", "export", {}),
     ],
 )
-def test_words_are_marked_by_the_syntax_of_the_file(
-    name: str, text: str, kinds: dict[str, str]
-) -> None:
+def test_syntax_is_highlighted_by_file_type(name: str, text: str, kinds: dict[str, str]) -> None:
     assert {kind: part for kind, part in highlighted(text, name) if kind} == kinds
 
 

@@ -29,9 +29,7 @@ from valetkey.authorization.layout.language import (
         ("de," * 400, ()),
     ],
 )
-def test_accept_language_is_read_exactly_as_specified(
-    header: str | None, tags: tuple[str, ...]
-) -> None:
+def test_accept_language_is_parsed_as_specified(header: str | None, tags: tuple[str, ...]) -> None:
     assert accepted(header) == tags
 
 
@@ -52,11 +50,11 @@ def test_at_most_thirty_two_ranges_are_read() -> None:
         ((), None),
     ],
 )
-def test_finds_the_first_of_ours(tags: tuple[str, ...], language: object) -> None:
+def test_first_supported_language_is_chosen(tags: tuple[str, ...], language: object) -> None:
     assert chosen(tags) is language
 
 
-def test_reads_ui_locales_in_its_order() -> None:
+def test_ui_locales_are_read_in_order() -> None:
     assert listed("fr-CA fr de") == ("fr-CA", "fr", "de")
     assert listed(None) == ()
     assert listed("de " * 500) == ()

@@ -17,7 +17,7 @@ def _read(source: str, **variables: object) -> Reading:
     return Reading(_rendered(source, **variables).encode())
 
 
-def test_a_field_has_its_label_its_hint_and_its_fault() -> None:
+def test_field_is_associated_with_its_label_hint_and_error() -> None:
     page = _read(
         "{{ parts.field('client_name', 'Name', '<b>', hint='Short', fault='Too long',"
         " required=true, maxlength=80, autocomplete='', aria_label=none) }}"
@@ -48,7 +48,7 @@ def test_textarea_escapes_markup_and_keeps_line_breaks() -> None:
     assert "".join(page.the("textarea").texts) == "a\n</textarea>b"
 
 
-def test_a_choice_of_many_keeps_what_was_chosen() -> None:
+def test_select_marks_the_chosen_option() -> None:
     page = _read("{{ parts.select('type', 'T', (('a', 'A'), ('b', 'B')), 'b') }}")
 
     assert [o.attributes for o in page.all("option")] == [
@@ -57,7 +57,7 @@ def test_a_choice_of_many_keeps_what_was_chosen() -> None:
     ]
 
 
-def test_a_box_is_hit_through_its_words() -> None:
+def test_checkbox_is_associated_with_its_label() -> None:
     page = _read("{{ parts.choice('checkbox', 'scope', 'notes:read', 'Read', true) }}")
 
     assert page.the("input").attributes["id"] == "scope-notes-read"
@@ -86,11 +86,11 @@ def test_chart_has_axes_and_states_each_value() -> None:
         (10, (10, 5, 0)), (11, (20, 10, 0)), (99, (100, 50, 0)), (613, (1_000, 500, 0)),
     ],
 )  # fmt: skip
-def test_an_axis_ends_at_a_round_number(most: int, ticks: tuple[int, ...]) -> None:
+def test_chart_axis_ends_at_a_round_number(most: int, ticks: tuple[int, ...]) -> None:
     assert Chart(["10:00"], [most]).ticks == ticks
 
 
-def test_only_the_ranges_that_are_offered_can_be_chosen() -> None:
+def test_unknown_range_is_replaced_by_the_default() -> None:
     texts = ("7", "365", "8", "-7", None)
     assert [chosen_range(text, 30) for text in texts] == [7, 365, 30, 30, 30]
     assert [chosen_range(text, 30, (1, 30)) for text in ("1", "7")] == [1, 30]
@@ -143,7 +143,7 @@ def test_a_template_has_its_translations_as_constants() -> None:
     assert german.from_string(sentence).render(name="<b>") == "Hallo, <bdi>&lt;b&gt;</bdi>"
 
 
-def test_only_parts_that_read_variables_of_the_page_run_for_every_page() -> None:
+def test_only_macros_that_read_page_variables_are_run_for_each_page() -> None:
     source = """{%% import "%s" as parts with context %%}"""
     english = environment_of(ENGLISH)
 

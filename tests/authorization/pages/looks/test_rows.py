@@ -15,7 +15,7 @@ def _values(tab: Page, name: str) -> list[str]:
     return [field.input_value() for field in tab.locator(f'input[name="{name}"]').all()]
 
 
-def test_entries_are_added_and_removed_on_the_page(browser: Browser) -> None:
+def test_rows_are_added_and_removed_by_script(browser: Browser) -> None:
     page = EXAMPLES[NAME]
     assert isinstance(page, InputFormPage)
     methods = list[str]()

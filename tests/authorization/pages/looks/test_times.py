@@ -59,7 +59,7 @@ def tab(browser: Browser) -> Iterator[Page]:
     assert not complaints
 
 
-def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None:
+def test_times_are_shown_in_the_time_zone_of_the_device(tab: Page) -> None:
     tab.goto("https://auth.example/")
     soon, long_ago = tab.locator("time").all()
     assert soon.inner_text() == "3 minutes ago"
@@ -70,13 +70,13 @@ def test_the_exact_moment_and_the_day_are_those_of_the_device(tab: Page) -> None
     assert long_ago.inner_text() == "21 Nov 2026"
 
 
-def test_the_zone_that_the_account_names_is_left_alone(tab: Page) -> None:
+def test_times_are_shown_in_the_time_zone_of_the_account(tab: Page) -> None:
     tab.goto("https://auth.example/named")
     for moment in tab.locator("time").all():
         assert moment.get_attribute("title") == "22 Nov 2026, 00:00:00 UTC"
 
 
-def test_the_zone_of_the_device_is_offered_and_filled_in(tab: Page) -> None:
+def test_time_zone_of_the_device_can_be_filled_in(tab: Page) -> None:
     tab.goto("https://auth.example/me")
     tab.get_by_role("button", name="Use this device’s time zone").click()
     assert tab.input_value("#zoneinfo") == "America/New_York"

@@ -66,7 +66,7 @@ def _pairs(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("tag", OTHERS)
-def test_every_text_is_translated_and_none_is_left_over(tag: str, english: Catalog) -> None:
+def test_every_text_is_translated_and_catalogs_are_up_to_date(tag: str, english: Catalog) -> None:
     catalog = updated(tag, english)
 
     untranslated = [message.id for message in missing(catalog)]
@@ -75,7 +75,7 @@ def test_every_text_is_translated_and_none_is_left_over(tag: str, english: Catal
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:], ids=OTHERS)
-def test_server_reads_from_the_catalogue_what_babel_reads(language: Language) -> None:
+def test_server_and_babel_read_the_same_translations(language: Language) -> None:
     words = translations(language)
     for message in read(language.tag):
         if isinstance(message.id, str):
@@ -89,7 +89,7 @@ def test_server_reads_from_the_catalogue_what_babel_reads(language: Language) ->
 
 
 @pytest.mark.parametrize("tag", OTHERS)
-def test_a_translation_has_the_places_and_the_tags_of_its_text(tag: str) -> None:
+def test_translation_has_the_same_placeholders_and_tags_as_its_text(tag: str) -> None:
     for text, translation in _pairs(read(tag)):
         if not translation:
             continue
@@ -111,7 +111,7 @@ def test_a_translation_is_at_most_twice_as_long_as_its_text(tag: str) -> None:
 
 
 @pytest.mark.parametrize("tag", OTHERS)
-def test_no_sentence_of_another_language_is_english(tag: str) -> None:
+def test_no_sentence_is_left_in_english(tag: str) -> None:
     """What has three words or fewer may be a name, as may what stands in brackets."""
     same = {
         re.sub(r"[(%].*", "", text)
@@ -123,7 +123,7 @@ def test_no_sentence_of_another_language_is_english(tag: str) -> None:
 
 
 @pytest.mark.parametrize("tag", OTHERS)
-def test_a_catalogue_has_one_term_and_one_form_of_address(tag: str) -> None:
+def test_catalog_contains_no_avoided_terms(tag: str) -> None:
     avoided = re.compile(_AVOIDED[tag], re.IGNORECASE)
     assert [
         translation for _, translation in _pairs(read(tag)) if avoided.search(translation)
@@ -218,7 +218,7 @@ NO_TEXT = re.compile(r"(?<=\0)(?:wide-page|narrow|-fault|-hint|[a-z-]*=?\"true\"
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_no_template_has_text_outside_of_what_is_translated(template: str) -> None:
+def test_templates_contain_no_untranslatable_text(template: str) -> None:
     source = TEMPLATES[template].read_text(encoding="utf-8")
     environment = environment_of(ENGLISH)
 
@@ -261,5 +261,5 @@ def test_a_refusal_with_values_is_shown_in_the_language_of_the_page() -> None:
     assert template.render(text=text) == "Es gibt bereits 20 Webhooks."
 
 
-def test_the_catalogues_come_along_with_the_package() -> None:
+def test_package_contains_the_catalogs() -> None:
     assert {file.name for file in Path(FOLDER).iterdir()} == {f"{tag}.po" for tag in OTHERS}

@@ -18,7 +18,7 @@ def _boxes(reading: Reading) -> list[Element]:
     return [e for e in reading.all("input") if e.attributes.get("type") == "checkbox"]
 
 
-def test_page_has_the_names_that_automation_relies_on() -> None:
+def test_page_has_the_ids_and_field_names_that_automation_uses() -> None:
     reading = _read(consent())
 
     for decision in ("allow", "deny"):
@@ -29,7 +29,7 @@ def test_page_has_the_names_that_automation_relies_on() -> None:
     assert {box.attributes["name"] for box in _boxes(reading)} == {"scope"}
 
 
-def test_pressing_enter_in_a_box_denies() -> None:
+def test_enter_key_in_a_checkbox_denies() -> None:
     # A browser sends a form with its first submit button.
     reading = _read(consent())
 
@@ -38,7 +38,7 @@ def test_pressing_enter_in_a_box_denies() -> None:
     assert next(reading.inside(form, "button")).attributes["id"] == "deny"
 
 
-def test_page_gives_a_box_to_what_is_optional_alone() -> None:
+def test_only_optional_scopes_have_a_checkbox() -> None:
     reading = _read(consent(scopes=scopes(4, required=2)))
 
     assert [box.attributes["value"] for box in _boxes(reading)] == ["notes:write", "files:read"]
@@ -46,7 +46,7 @@ def test_page_gives_a_box_to_what_is_optional_alone() -> None:
     assert reading.the("fieldset").text.count("always required") == 2
 
 
-def test_page_remembers_the_boxes_that_were_cleared() -> None:
+def test_cleared_checkboxes_stay_cleared_after_a_refusal() -> None:
     reading = _read(consent(scopes=scopes(3, chosen=False), nothing_chosen=True))
 
     assert not any("checked" in box.attributes for box in _boxes(reading))
@@ -54,7 +54,7 @@ def test_page_remembers_the_boxes_that_were_cleared() -> None:
     assert reading.the("fieldset").attributes["aria-describedby"] == "message"
 
 
-def test_self_registered_app_is_shown_as_unchecked() -> None:
+def test_self_registered_app_is_shown_as_not_reviewed() -> None:
     unchecked = replace(PRINTER, self_registered=True)
 
     assert "has not been reviewed" in _read(consent(unchecked)).by_id("unverified").text
@@ -98,7 +98,7 @@ def test_page_links_to_the_account_page_where_access_can_be_revoked() -> None:
     assert "/account/applications" in [a.attributes["href"] for a in reading.all("a")]
 
 
-def test_page_says_what_the_app_changed() -> None:
+def test_page_lists_the_changes_of_the_app() -> None:
     changes = (
         ChangeShown(ChangedPart.NAME, "Old Printer"),
         ChangeShown(ChangedPart.LOGO),
@@ -113,7 +113,7 @@ def test_page_says_what_the_app_changed() -> None:
     assert "its name" in _read(consent(changes=(ChangeShown(ChangedPart.NAME),))).the("main").text
 
 
-def test_switching_the_account_is_a_form_of_its_own() -> None:
+def test_account_switch_has_a_separate_form() -> None:
     reading = _read(consent())
     form = reading.by_id("switch-account").holders[-1]
 

@@ -18,7 +18,7 @@ AT = When(Instant(1_795_278_633), Instant(1_795_278_700))
         ("../etc/passwd", "2026-11-21 16:30:33 UTC", "2026-11-21"),
     ],
 )
-def test_the_exact_moment_is_in_the_zone_that_was_named(zone: str, exact: str, day: str) -> None:
+def test_exact_time_is_shown_in_the_given_time_zone(zone: str, exact: str, day: str) -> None:
     assert AT.exact_in(zone) == exact
     assert AT.day_in(zone) == day
     assert AT.machine == "2026-11-21T16:30:33Z"

@@ -131,7 +131,7 @@ def test_invalid_client_metadata_is_refused_with_its_fields(
     assert all(fault.detail for fault in faults)
 
 
-def test_a_profile_that_is_not_named_is_the_servers() -> None:
+def test_profile_defaults_to_that_of_the_server() -> None:
     strict = replace(_RULES, default_profile=ProfileName.MODERN)
     assert strict.profile_of(_GOOD) == "modern"
     old = replace(_GOOD, grant_types=(*_CODE, "implicit"))

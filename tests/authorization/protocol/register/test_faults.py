@@ -85,7 +85,7 @@ def test_every_error_that_a_form_can_show_has_a_code() -> None:
     assert details == {(file, text) for file, texts in _ELSEWHERE.items() for text in texts}
 
 
-def test_every_place_of_a_text_is_filled() -> None:
+def test_every_placeholder_of_a_fault_text_gets_a_value() -> None:
     codes = set[str]()
     for file, call in _calls("fault"):
         match call.args:
@@ -99,13 +99,13 @@ def test_every_place_of_a_text_is_filled() -> None:
     assert len(codes) > len(FAULTS) / 2
 
 
-def test_the_sentence_is_filled_with_the_values_of_the_text() -> None:
+def test_detail_and_sentence_of_a_fault_use_the_same_values() -> None:
     error = fault("name", "name.length", least=1, most=80)
     assert error.detail == "1 to 80 printable characters"
     assert SENTENCES[error.code] % error.values == "Enter a name of at most 80 visible characters."
 
 
-def test_a_refused_address_has_its_sentence_beside_its_row() -> None:
+def test_refused_redirect_uri_has_the_message_of_its_check() -> None:
     try:
         url.check_redirect_uri("https://app.example/*", native=False)
     except Refused as refused:

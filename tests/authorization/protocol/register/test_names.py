@@ -20,7 +20,7 @@ _OURS = (*RESERVED, "Acme Accounts")
         "Εκτύπωση",
     ],
 )
-def test_names_of_every_script_are_fine(name: str) -> None:
+def test_names_in_every_script_are_accepted(name: str) -> None:
     assert name_fault(name, _OURS) == ""
 
 
@@ -44,9 +44,9 @@ def test_names_of_every_script_are_fine(name: str) -> None:
     ],
     ids=ascii,
 )
-def test_names_that_people_would_take_for_another_are_not(name: str) -> None:
+def test_reserved_and_deceptive_names_are_refused(name: str) -> None:
     assert name_fault(name, _OURS)
 
 
-def test_a_server_without_a_name_reserves_none_by_it() -> None:
+def test_empty_server_name_reserves_no_name() -> None:
     assert name_fault("Printer", ("", "!")) == ""

@@ -283,7 +283,7 @@ def test_ca_09_encryption_keys_do_not_suffice_for_private_key_jwt() -> None:
     assert [fault.field for fault in _RULES.faults(by_key)] == ["key_set"]
 
 
-def test_http_is_for_networks_that_the_operator_lists() -> None:
+def test_http_uris_are_allowed_only_in_listed_networks() -> None:
     rules = replace(_RULES, fetch_networks=(ip_network("127.0.0.0/8"),))
     for uri, fine in (
         ("http://127.0.0.1:9000/keys", True),
@@ -307,7 +307,7 @@ def test_defaults_of_openid_metadata_are_filled_in() -> None:
     assert _GOOD.completed is OpenIdRegistration.NOTHING
 
 
-def test_keys_or_their_address_speak_for_private_key_jwt() -> None:
+def test_client_with_jwks_or_jwks_uri_uses_private_key_jwt_by_default() -> None:
     assert _KEYED.proof == "private_key_jwt"
     assert _with(_GOOD, jwks_uri="https://app.example/keys").proof == "private_key_jwt"
     with_secret = _with(_KEYED, token_endpoint_auth_method="client_secret_basic")

@@ -17,7 +17,7 @@ def _ending(number: int) -> LoggedRevocation:
     )
 
 
-def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> None:
+def test_truncated_last_line_of_the_log_loses_no_other_line(tmp_path: Path) -> None:
     file = tmp_path / "endings"
     RevocationLog(file).append([_ending(1), _ending(2)])
     whole = file.read_bytes()
@@ -30,13 +30,13 @@ def test_a_line_that_a_crash_cut_short_costs_no_other_line(tmp_path: Path) -> No
         assert RevocationLog(file).all == [_ending(1), _ending(2), _ending(3)]
 
 
-def test_every_name_in_the_query_of_endings_is_that_of_an_event() -> None:
+def test_every_event_name_in_the_revocations_query_exists() -> None:
     names = re.findall(r"'([a-z_]+\.[a-z]+)'", inspect.getsource(Restoration.revocations))
     assert len(names) > 20
     assert set(names) <= {event.name for event in EVENTS}
 
 
-def test_a_used_recovery_code_is_noted(tmp_path: Path) -> None:
+def test_used_recovery_code_is_in_the_revocations(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         now = it.clock.now
         await it.write(lambda tx: tx.events.add(RecoveryCodeUsed(ADA, 9), now))

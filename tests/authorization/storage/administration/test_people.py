@@ -41,7 +41,7 @@ async def _register(it: Harness, *users: User) -> None:
         await it.store.write(lambda tx, user=user: tx.users.register(user))  # type: ignore[misc]
 
 
-def test_people_are_found_by_any_part_of_a_word_however_it_is_written(
+def test_user_search_matches_word_parts_ignoring_case_and_accents(
     tmp_path: Path,
     database_url: str,
 ) -> None:
@@ -75,7 +75,7 @@ def test_people_are_found_by_any_part_of_a_word_however_it_is_written(
     run(tmp_path, story, database_url)
 
 
-def test_words_follow_the_record_and_go_with_it(tmp_path: Path, database_url: str) -> None:
+def test_search_words_change_with_the_user(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.store.write(lambda tx: tx.users.change(replace(ALICE, name="Alice Hargreaves")))
         assert await _found(it, "liddell") == set()
@@ -92,7 +92,7 @@ def test_words_follow_the_record_and_go_with_it(tmp_path: Path, database_url: st
     run(tmp_path, story, database_url)
 
 
-def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
+def test_unindexed_users_are_added_to_the_index_in_batches(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -106,7 +106,7 @@ def test_people_of_before_the_index_are_put_into_it_a_few_at_a_time(
     run(tmp_path, story, database_url)
 
 
-def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str) -> None:
+def test_search_pages_continue_without_gap_or_repetition(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         whole = await it.store.scan(lambda tx: tx.user_directory.find("", START, 100))
@@ -123,7 +123,7 @@ def test_a_search_goes_on_where_its_page_ended(tmp_path: Path, database_url: str
     run(tmp_path, story, database_url)
 
 
-def test_the_newest_come_first_and_filters_hold(tmp_path: Path, database_url: str) -> None:
+def test_newest_users_are_listed_first_and_filters_apply(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await _register(it, NOOR, EMIL)
         await it.store.write(lambda tx: tx.user_directory.set_role(BOB.uid, Role.AUDITOR, NOON))
@@ -145,7 +145,7 @@ def test_the_newest_come_first_and_filters_hold(tmp_path: Path, database_url: st
     run(tmp_path, story, database_url)
 
 
-def test_a_record_that_is_written_back_does_not_bring_a_role_back(
+def test_stale_user_record_does_not_restore_a_withdrawn_role(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -172,7 +172,7 @@ _NEWEST = (
 )
 
 
-def test_a_million_people_are_searched_by_an_index(tmp_path: Path) -> None:
+def test_user_search_uses_an_index_and_no_temporary_sort(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         values = {"word": "a", "uid": 1, "end": "b", "before": 1, "before_uid": 1, "limit": 9}
         for statement in (_SEARCH, _NEWEST):

@@ -73,7 +73,7 @@ def test_authorization_requests_have_fresh_state_and_pkce() -> None:
         assert not verifiers & {*one.values(), *other.values()}
 
 
-def test_cookie_is_kept_from_scripts_and_other_sites() -> None:
+def test_cookie_is_httponly_and_samesite_lax() -> None:
     with running() as app:
         tab = Tab(app)
         tab.ask("/")
@@ -118,7 +118,7 @@ def test_invalid_callback_is_refused(change: dict[str, str], said: str) -> None:
         assert "<b>" not in body
 
 
-def test_a_state_counts_once() -> None:
+def test_state_is_valid_once() -> None:
     with running() as app:
         tab = Tab(app)
         state = tab.sent_away()["state"]
@@ -141,7 +141,7 @@ def test_unknown_path_is_not_found() -> None:
         assert Tab(app).ask("/favicon.ico")[0] == 404
 
 
-def test_notes_are_text() -> None:
+def test_notes_and_error_messages_are_escaped() -> None:
     shown = notes_page("<i>Ada</i>", [("<script>", "a & b")])
     assert "<i>" not in shown
     assert "<script>" not in shown

@@ -18,7 +18,7 @@ def stop() -> None:
     raise Stop
 
 
-def test_a_wrong_answer_ends_its_chapter_and_not_the_story(
+def test_failed_check_ends_its_chapter_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     story = Transcript(stay, verbose=True)

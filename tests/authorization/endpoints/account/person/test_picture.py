@@ -105,9 +105,7 @@ def test_picture_is_reencoded_shown_and_exported(tmp_path: Path, database_url: s
     run(tmp_path, story, database_url)
 
 
-def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_replaced_or_removed_picture_is_not_found(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await upload(browser, photograph())
@@ -139,7 +137,7 @@ def test_a_new_picture_another_address_or_a_removal_ends_the_old_one(
     run(tmp_path, story, database_url)
 
 
-def test_the_picture_goes_with_the_account(tmp_path: Path, database_url: str) -> None:
+def test_picture_is_removed_with_the_account(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         browser = await signed_in(it)
         await upload(browser, photograph())

@@ -168,7 +168,7 @@ def test_invalid_profile_value_is_reported_at_its_field_and_input_is_kept(
     run(tmp_path, story)
 
 
-def test_the_later_of_two_windows_sees_what_the_first_saved(
+def test_conflicting_save_is_refused_and_shows_the_other_change(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -199,7 +199,7 @@ def test_saving_the_profile_twice_succeeds(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_nothing_but_the_profile_can_be_written(tmp_path: Path) -> None:
+def test_profile_form_changes_no_other_fields_of_the_user(tmp_path: Path) -> None:
     more: Mapping[str, str] = {
         "email": "mallory@example.com",
         "email_verified": "1",

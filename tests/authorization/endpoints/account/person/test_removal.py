@@ -100,7 +100,7 @@ def test_signing_in_cancels_the_removal(tmp_path: Path, database_url: str) -> No
     run(tmp_path, story, database_url)
 
 
-def test_the_names_are_free_again_and_the_number_never(tmp_path: Path, database_url: str) -> None:
+def test_username_is_free_after_removal_but_uid_is_not(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.store.write(lambda tx: DEED.remove(tx, ALICE, it.clock.now), done_by=CLI)
         again = replace(ALICE, uid=Uid(2001))
@@ -114,7 +114,7 @@ def test_the_names_are_free_again_and_the_number_never(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_apps_that_would_be_nobodys_and_the_last_owner_hinder_it(
+def test_sole_owner_of_an_app_or_the_server_cannot_be_removed(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -18,7 +18,7 @@ from tests.support.visitors import ALICE, run
 from valetkey.authorization.authentication.factors import PERIOD
 
 
-def test_an_app_is_set_up_by_a_code_of_it(tmp_path: Path, database_url: str) -> None:
+def test_authenticator_app_is_added_only_by_valid_code(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice = await signed_in(it)
         page = await alice.get("/account/security/authenticator/new")
@@ -43,7 +43,7 @@ def test_an_app_is_set_up_by_a_code_of_it(tmp_path: Path, database_url: str) -> 
     run(tmp_path, story, database_url)
 
 
-def test_the_password_alone_does_not_sign_in_any_more(tmp_path: Path, database_url: str) -> None:
+def test_password_alone_is_refused_with_second_factor(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -80,7 +80,7 @@ def test_second_factor_continues_to_the_app_or_page(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_at_the_second_step_one_can_turn_back(tmp_path: Path) -> None:
+def test_cancel_at_the_second_factor_returns_access_denied(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await with_app(it)
         browser = it.browser()
@@ -129,7 +129,7 @@ def test_mf_01_parallel_uses_of_one_code_succeed_once(tmp_path: Path, database_u
     run(tmp_path, story, database_url)
 
 
-def test_mf_01_a_code_that_was_used_is_worth_nothing_to_another_browser(tmp_path: Path) -> None:
+def test_mf_01_used_code_is_refused_in_another_browser(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         right = code(it, key)
@@ -159,7 +159,7 @@ def test_malformed_code_is_refused_without_server_error(tmp_path: Path, typed: s
     run(tmp_path, story)
 
 
-def test_the_second_step_belongs_to_one_browser_and_one_way(tmp_path: Path) -> None:
+def test_second_step_is_bound_to_its_browser_target_and_lifetime(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -182,7 +182,7 @@ def test_the_second_step_belongs_to_one_browser_and_one_way(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
-def test_a_password_changed_meanwhile_ends_the_step(tmp_path: Path) -> None:
+def test_password_change_ends_the_second_step(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         browser = it.browser()
@@ -197,7 +197,7 @@ def test_a_password_changed_meanwhile_ends_the_step(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_guesses_wait_longer_and_longer_and_a_familiar_browser_has_its_own(
+def test_waits_for_wrong_codes_grow_and_spare_a_familiar_browser(
     tmp_path: Path,
 ) -> None:
     async def guess(it: Harness, browser: Browser) -> int:

@@ -76,7 +76,7 @@ def test_step_up_on_a_remembered_device_requires_the_second_factor(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_lg_17_an_old_cookie_that_comes_back_ends_all_that_it_let_in(
+def test_lg_17_replayed_device_cookie_ends_the_device_and_its_session(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -125,7 +125,7 @@ def test_lg_17_invented_secret_of_a_known_device_ends_nothing(
     run(tmp_path, story, database_url)
 
 
-def test_two_tabs_that_sign_in_at_once_are_no_theft(tmp_path: Path) -> None:
+def test_simultaneous_sign_ins_of_one_device_are_not_treated_as_theft(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)
@@ -181,7 +181,7 @@ def test_password_change_forgets_remembered_devices(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_that_insists_on_two_factors_gets_them(tmp_path: Path) -> None:
+def test_essential_two_factor_acr_requires_the_factor_on_remembered_device(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, key, _ = await with_app(it)
         mine = await remembered(it, key)

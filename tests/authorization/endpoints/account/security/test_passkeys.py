@@ -33,7 +33,7 @@ async def sign_in(
     return await browser.submit(page, "passkey", credential=device.get(options(page), which))
 
 
-def test_a_passkey_is_made_and_signs_in_without_a_name(tmp_path: Path, database_url: str) -> None:
+def test_passkey_signs_in_without_a_username(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         alice, device = await with_passkey(it)
         assert await passkeys(it) == ["Laptop"]
@@ -49,7 +49,7 @@ def test_a_passkey_is_made_and_signs_in_without_a_name(tmp_path: Path, database_
     run(tmp_path, story, database_url)
 
 
-def test_the_first_factor_brings_recovery_codes_and_the_next_does_not(tmp_path: Path) -> None:
+def test_recovery_codes_are_issued_with_the_first_factor_only(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser, device = await signed_in(it), SoftAuthenticator()
         page = await browser.get("/account/security/passkeys/new")
@@ -130,7 +130,7 @@ def test_passkey_of_another_user_is_not_found(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_account_does_without_a_password_once_it_has_a_passkey(tmp_path: Path) -> None:
+def test_password_can_be_removed_only_with_a_passkey_which_then_stays(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice, _, _ = await with_app(it)
         ask = await alice.get("/account/security/password/remove")
@@ -163,7 +163,7 @@ def test_an_account_does_without_a_password_once_it_has_a_passkey(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_a_closed_account_is_not_opened_by_a_passkey(tmp_path: Path) -> None:
+def test_passkey_of_a_disabled_account_is_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         _, device = await with_passkey(it)
         closed = replace(ALICE, disabled_at=it.clock.now)
@@ -173,7 +173,7 @@ def test_a_closed_account_is_not_opened_by_a_passkey(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_where_the_server_has_no_name_there_are_no_passkeys(tmp_path: Path) -> None:
+def test_passkeys_are_unavailable_without_a_domain_name(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = it.browser(host="127.0.0.1:8400", scheme="http")
         page = await browser.get("/oauth/sign-in")

@@ -20,7 +20,7 @@ async def left(it: Harness) -> int:
     return (await it.store.read(lambda tx: tx.credentials.recovery_codes_of(ALICE.uid))).left
 
 
-def test_a_code_lets_in_once_however_it_is_typed(tmp_path: Path, database_url: str) -> None:
+def test_recovery_code_in_any_spelling_is_accepted_once(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         _, _, codes = await with_app(it)
         for typed in (codes[0], codes[1].lower(), codes[2].replace("-", " "), f" {codes[3]} "):

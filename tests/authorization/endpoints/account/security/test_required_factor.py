@@ -112,7 +112,7 @@ def test_other_sessions_end_when_the_factor_is_added(tmp_path: Path, database_ur
     run(tmp_path, story, database_url)
 
 
-def test_user_continues_to_the_start_page_without_another_place(tmp_path: Path) -> None:
+def test_user_continues_to_the_start_page_without_a_target(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         bob = await secured(it)
         page = await bob.sign_in(await bob.get("/oauth/sign-in"), "bob", WORD)
@@ -139,7 +139,7 @@ def test_app_gets_its_code_after_a_factor_was_added(tmp_path: Path, database_url
     run(tmp_path, story, database_url)
 
 
-def test_request_survives_a_late_confirmation_and_its_own_expiry(tmp_path: Path) -> None:
+def test_request_continues_after_late_confirmation_and_its_expiry(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         bob = await secured(it)
         page = await bob.sign_in(await bob.ask(state="s" * 1_500), "bob", WORD)
@@ -171,7 +171,7 @@ def test_request_survives_the_end_of_the_session(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_prompt_none_gets_interaction_required_until_then(
+def test_prompt_none_returns_interaction_required_until_a_factor_exists(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -252,7 +252,7 @@ def test_a_passkey_ends_the_requirement_and_recovery_codes_do_not(
     run(tmp_path, story, database_url)
 
 
-def test_earlier_factors_do_not_count_and_are_gone(tmp_path: Path, database_url: str) -> None:
+def test_factors_added_before_securing_are_removed(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         thief, device = await signed_in(it, "bob"), SoftAuthenticator()
         page = await thief.get(PASSKEY)
@@ -271,7 +271,7 @@ def test_earlier_factors_do_not_count_and_are_gone(tmp_path: Path, database_url:
     run(tmp_path, story, database_url)
 
 
-def test_administrators_see_and_end_the_requirement(tmp_path: Path, database_url: str) -> None:
+def test_administrator_can_see_and_waive_required_factor(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         at = it.clock.now
         bob = await secured(it)

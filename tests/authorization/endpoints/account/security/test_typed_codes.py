@@ -29,7 +29,7 @@ def _grouped(text: str) -> str:
 
 
 @pytest.mark.parametrize("spelling", [_wide, _grouped])
-def test_authenticator_and_recovery_codes_are_accepted_however_they_are_typed(
+def test_authenticator_and_recovery_codes_are_accepted_in_every_spelling(
     tmp_path: Path, spelling: Callable[[str], str]
 ) -> None:
     async def story(it: Harness) -> None:
@@ -46,7 +46,7 @@ def test_authenticator_and_recovery_codes_are_accepted_however_they_are_typed(
     run(tmp_path, story)
 
 
-def test_device_code_is_accepted_however_it_is_typed(tmp_path: Path) -> None:
+def test_device_code_is_accepted_in_every_spelling(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         grant = "urn:ietf:params:oauth:grant-type:device_code"
         device = replace(

@@ -251,7 +251,7 @@ def test_attributes_of_user_are_edited_and_removed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_declarations_are_found_and_have_any_name(tmp_path: Path) -> None:
+def test_claims_are_searched_and_may_have_any_name(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for name in ("new", "preview", "https://x.example/tier", "department"):
@@ -291,7 +291,7 @@ def test_reader_sees_declarations_and_may_change_nothing(tmp_path: Path) -> None
     run(tmp_path, story)
 
 
-def test_forms_that_are_shown_again_keep_nothing_more(tmp_path: Path) -> None:
+def test_repeated_forms_do_not_grow_the_cache(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         kept = list[int]()

@@ -28,12 +28,12 @@ async def web(it: Harness) -> Client:
     return client
 
 
-def test_form_has_every_field_of_administrators() -> None:
+def test_every_field_of_administrators_has_a_label() -> None:
     assert set(APP_WORDS) == {field.name for field in fields_of(Editor.ADMINISTRATOR)}
     assert all(label and label != name for name, (label, _) in APP_WORDS.items())
 
 
-def test_choices_are_in_words() -> None:
+def test_every_choice_has_a_label() -> None:
     fields = {it.name: it for it in input_fields(ClientChange, APP_WORDS, {})}
     raw = {name: {value for value, _ in it.choices} for name, it in fields.items() if it.choices}
     worded_values = {name: {str(value) for value, _ in it} for name, it in APP_CHOICES.items()}
@@ -41,7 +41,7 @@ def test_choices_are_in_words() -> None:
     assert all(text != value for it in APP_CHOICES.values() for value, text in it)
 
 
-def test_form_shows_choices_in_words(tmp_path: Path, database_url: str) -> None:
+def test_form_shows_labels_of_choices(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it, Role.ADMINISTRATOR)

@@ -106,7 +106,7 @@ def test_public_app_and_service_are_registered_with_any_grant_of_the_server(tmp_
     run(tmp_path, story)
 
 
-def test_an_app_is_verified_and_people_read_it(tmp_path: Path) -> None:
+def test_verification_of_an_app_is_shown_on_the_consent_page(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("printer")
         browser = await administrator(it)
@@ -147,7 +147,7 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_place_of_an_app_whose_id_is_a_url_is_escaped() -> None:
+def test_console_path_of_an_app_whose_id_is_a_url_is_escaped() -> None:
     finding = IMPLICIT.finding(client="https://app.example/id?a=1%")
     assert finding.console == "/admin/clients/https%3A%2F%2Fapp.example%2Fid%3Fa%3D1%25"
 
@@ -239,7 +239,7 @@ def test_roles_that_only_read_can_open_no_action(tmp_path: Path, role: Role) -> 
     run(tmp_path, story)
 
 
-def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
+def test_resource_server_client_has_no_actions(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         shown = await page(browser, "/admin/clients/resource-server")
@@ -250,7 +250,7 @@ def test_the_resource_server_is_offered_nothing(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_id_that_has_to_be_encoded_is_found(tmp_path: Path) -> None:
+def test_app_with_special_characters_in_its_id_is_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("odd@name/1")
         browser = await administrator(it)
@@ -272,7 +272,7 @@ _BAD_QUERIES: tuple[str, ...] = (
 )
 
 
-def test_bad_queries_are_never_a_fault_of_ours(tmp_path: Path) -> None:
+def test_invalid_queries_cause_no_server_error(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for query in _BAD_QUERIES:

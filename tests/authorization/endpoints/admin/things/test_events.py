@@ -128,7 +128,7 @@ def test_events_are_found_by_outcome_with_every_other_filter(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> None:
+def test_events_are_filtered_by_user_app_name_actor_and_day(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         await it.client("other")
@@ -167,7 +167,7 @@ def test_events_are_found_by_person_app_name_doer_and_day(tmp_path: Path) -> Non
     run(tmp_path, story)
 
 
-def test_every_event_has_a_sentence_that_its_fields_fill() -> None:
+def test_every_event_has_a_sentence_with_only_its_own_fields() -> None:
     for kind in KINDS.values():
         named = set(re.findall(r"%\((\w+)\)s", kind.sentence))
         assert kind.sentence.endswith("."), f"{kind.name} needs a sentence"
@@ -196,7 +196,7 @@ def test_events_of_email_name_its_kind_in_the_language_of_the_page(tmp_path: Pat
     run(tmp_path, story)
 
 
-def test_changes_from_or_to_nothing_have_sentences_of_their_own(tmp_path: Path) -> None:
+def test_setting_and_clearing_a_value_have_separate_sentences(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         now = it.clock.now
 
@@ -258,7 +258,7 @@ def test_events_are_shown_as_sentences_with_actor_and_fields(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
+def test_event_pages_list_each_event_once_in_both_directions(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _add(it, 130)
@@ -279,7 +279,7 @@ def test_lists_of_events_go_on_where_they_ended(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_long_way_back_is_shortened_and_ends_with_the_first_page_alone() -> None:
+def test_links_to_previous_pages_are_bounded_and_then_only_the_first_remains() -> None:
     query = Form({})
     for number in range(100):
         it = pages_beside("/list", {"q": "a b"}, query, f"{number}.{'x' * 90}")
@@ -293,7 +293,7 @@ def test_a_long_way_back_is_shortened_and_ends_with_the_first_page_alone() -> No
     assert it.first == "/list?q=a+b"
 
 
-def test_xs_13_a_copy_holds_no_formula_and_is_an_event(tmp_path: Path) -> None:
+def test_xs_13_export_has_no_formulas_and_is_recorded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         evil = "=cmd|'/c calc'!A1"
         await it.write(lambda tx: tx.events.add(ClientRegistered(evil, "test"), it.clock.now))
@@ -322,7 +322,7 @@ def test_csv_cells_with_formulas_are_escaped() -> None:
         assert escape_formula(text) == text
 
 
-def test_a_copy_of_a_long_log_is_whole(tmp_path: Path) -> None:
+def test_export_of_a_long_log_is_complete(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _add(it, 1_201)

@@ -52,7 +52,7 @@ def test_group_gets_access_to_app_from_either_page_and_loses_it(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_access_is_given_to_what_exists_and_by_who_may(tmp_path: Path) -> None:
+def test_unknown_groups_and_lower_roles_cannot_change_access(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         browser = await administrator(it)

@@ -41,7 +41,7 @@ def _states(section: str) -> Mapping[str, str]:
     return {name: texts[0] if texts else "" for name, texts in badges.items()}
 
 
-def test_button_does_what_it_is_named_for_and_only_for_roles_that_may(tmp_path: Path) -> None:
+def test_remedy_button_is_shown_only_to_roles_with_the_permission(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("viewer", profile="classic")
         browser = await administrator(it)
@@ -114,7 +114,7 @@ def test_overview_shows_the_state_of_each_part_in_words(tmp_path: Path, database
     run(tmp_path, story, database_url)
 
 
-def test_one_period_is_that_of_all_charts(tmp_path: Path) -> None:
+def test_chosen_period_applies_to_all_charts(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for query, chosen, points in (

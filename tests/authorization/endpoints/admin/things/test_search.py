@@ -33,7 +33,7 @@ async def _users(it: Harness, *names: str) -> None:
     await it.write(work)
 
 
-def test_each_kind_is_found_by_what_names_it(tmp_path: Path) -> None:
+def test_objects_are_found_by_name_id_and_description(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _users(it, "grace")
@@ -90,7 +90,7 @@ def test_five_of_a_kind_are_shown_and_a_link_lists_all(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_is_found_by_its_name_among_more_than_are_examined(tmp_path: Path) -> None:
+def test_app_is_found_by_name_beyond_the_number_of_scanned_apps(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await it.client("first", name="Quill")
@@ -111,7 +111,7 @@ def test_an_app_is_found_by_its_name_among_more_than_are_examined(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_nothing_that_was_removed_is_found(tmp_path: Path) -> None:
+def test_deleted_objects_are_not_found(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _users(it, "quentin")
@@ -126,7 +126,7 @@ def test_nothing_that_was_removed_is_found(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_any_text_is_searched_for_and_none_breaks_the_page(tmp_path: Path) -> None:
+def test_special_characters_in_a_search_are_escaped(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         await _users(it, "grace")
@@ -197,7 +197,7 @@ def test_search_results_open_for_every_role_and_others_cannot_search(tmp_path: P
     run(tmp_path, story)
 
 
-def test_a_role_that_ended_finds_nothing(tmp_path: Path) -> None:
+def test_search_is_refused_after_the_role_was_removed(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         assert f"/admin/users/{ADA}" in await found(browser, "ada")
@@ -222,7 +222,7 @@ async def _developer(it: Harness) -> Browser:
     return browser
 
 
-def test_a_developer_finds_own_apps_their_pages_and_their_team(tmp_path: Path) -> None:
+def test_developer_finds_own_apps_their_pages_and_their_team(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("mine", name="Notes Printer")
         browser = await _developer(it)
@@ -249,7 +249,7 @@ def test_a_developer_finds_own_apps_their_pages_and_their_team(tmp_path: Path) -
     run(tmp_path, story)
 
 
-def test_a_developer_finds_nothing_of_others(tmp_path: Path) -> None:
+def test_developer_does_not_find_objects_of_others(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("theirs", name="Their Printer")
         browser = await _developer(it)

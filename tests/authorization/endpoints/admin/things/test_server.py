@@ -79,7 +79,7 @@ def test_settings_are_read_with_their_origin_and_no_secret(tmp_path: Path) -> No
     run(tmp_path, story)
 
 
-def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path: Path) -> None:
+def test_settings_are_searched_and_show_when_a_change_takes_effect(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.AUDITOR)
         for words, effect in (
@@ -106,7 +106,7 @@ def test_settings_are_found_by_words_and_say_when_a_change_takes_effect(tmp_path
     run(tmp_path, story)
 
 
-def test_settings_are_changed_in_words_and_units(tmp_path: Path) -> None:
+def test_settings_are_edited_with_units_and_labels(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         for path, typed, words in (
@@ -168,7 +168,7 @@ def test_entries_of_a_list_are_added_and_removed_without_a_script(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
+def test_brand_is_edited_and_validated_in_the_console(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         form = await page(browser, "/admin/settings/brand")
@@ -188,7 +188,7 @@ def test_the_brand_changes_while_the_server_runs(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_invitations_are_made_shown_once_and_withdrawn(tmp_path: Path) -> None:
+def test_invitations_are_issued_shown_once_and_withdrawn(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         new = "/admin/registration/new"
@@ -245,7 +245,7 @@ def test_emails_are_listed_by_the_names_of_their_kinds(tmp_path: Path) -> None:
     run(tmp_path, story, mail=box)
 
 
-def test_a_token_is_made_used_and_ended(tmp_path: Path) -> None:
+def test_api_token_is_issued_used_and_revoked(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it, Role.ADMINISTRATOR)
         form = await page(browser, "/admin/tokens/new")

@@ -19,7 +19,7 @@ async def _only(it: Harness) -> str:
     return f"/admin/signal-streams/{stream.id}"
 
 
-def test_stream_is_looked_after_in_the_console(tmp_path: Path) -> None:
+def test_stream_is_managed_in_the_console(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("devices")
         browser = await administrator(it)

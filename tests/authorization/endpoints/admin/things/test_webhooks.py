@@ -18,7 +18,7 @@ async def _only(it: Harness) -> str:
     return f"/admin/webhooks/{webhook.id}"
 
 
-def test_webhook_is_looked_after_in_the_console(tmp_path: Path) -> None:
+def test_webhook_is_managed_in_the_console(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await administrator(it)
         wrong = await do(browser, NEW, url="https://10.0.0.7/", events="no.such", description="x")

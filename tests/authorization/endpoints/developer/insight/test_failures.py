@@ -51,7 +51,7 @@ def refused(
     )
 
 
-def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(
+def test_wrong_redirect_uri_is_explained_only_to_the_team_of_the_app(
     tmp_path: Path, database_url: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -82,7 +82,7 @@ def test_a_wrong_redirect_uri_is_explained_to_the_team_of_the_app(
     run(tmp_path, story, database_url)
 
 
-def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(tmp_path: Path) -> None:
+def test_every_refused_authorization_request_is_listed_for_the_team(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         for wrong in ({"scope": "nothing"}, {"response_type": "x"}, {"redirect_uri": "-"}):
@@ -99,7 +99,7 @@ def test_every_refusal_of_the_authorization_endpoint_reaches_the_team(tmp_path: 
     run(tmp_path, story)
 
 
-def test_pages_open_for_the_team_alone(tmp_path: Path) -> None:
+def test_failure_pages_are_available_only_to_the_team(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)
@@ -150,7 +150,7 @@ def test_app_without_requests_has_an_empty_list(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_addresses_that_are_not_ours_are_refused(tmp_path: Path) -> None:
+def test_malformed_cursor_filter_and_reference_are_refused(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
@@ -166,7 +166,7 @@ def test_addresses_that_are_not_ours_are_refused(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_reference_is_found_however_it_is_typed(tmp_path: Path) -> None:
+def test_reference_is_found_without_regard_to_case_and_separators(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)
@@ -214,7 +214,7 @@ def test_failures_with_a_claimed_client_id_do_not_displace_those_of_the_client()
     assert queue.waiting[-1].client_id == "web1"
 
 
-def test_records_end_after_a_week(tmp_path: Path) -> None:
+def test_failure_records_are_deleted_after_a_week(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         reference = refused(it)

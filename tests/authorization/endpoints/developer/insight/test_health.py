@@ -63,7 +63,7 @@ def test_finding_is_fixed_by_a_button_with_confirmation(tmp_path: Path, database
     run(tmp_path, story, database_url)
 
 
-def test_health_is_the_teams_and_its_buttons_need_a_form_of_ours(tmp_path: Path) -> None:
+def test_health_page_requires_team_membership_and_its_own_form(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await old(it)
         owner = await are_for_the_team_alone(it, f"{WEB1}/health", FIX)

@@ -20,9 +20,7 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 
 
-def test_names_and_addresses_are_there_only_where_they_were_allowed(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_user_data_is_listed_only_with_consent(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await grant_of(it, "web1", Scope.of("notes:read"))
@@ -95,7 +93,7 @@ def test_pairwise_apps_see_their_own_subjects(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_pages_of_people_follow_each_other_without_gap(tmp_path: Path, database_url: str) -> None:
+def test_user_pages_continue_without_gap_or_repetition(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await team(it)
 
@@ -148,7 +146,7 @@ def test_ad_03_page_cursor_reveals_no_uid_and_cannot_be_forged(
     run(tmp_path, story)
 
 
-def test_people_are_listed_for_the_team_alone(tmp_path: Path) -> None:
+def test_connected_users_are_listed_only_for_the_team(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         owner = await are_for_the_team_alone(it, f"{WEB1}/people")

@@ -35,7 +35,7 @@ def _code(page: Answer) -> str:
     return unescape(re.sub(r"<[^>]*>", "", text))
 
 
-def test_each_stack_has_its_app_with_the_registered_values(tmp_path: Path) -> None:
+def test_each_server_stack_has_a_program_with_the_registered_values(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await are_for_the_team_alone(it, PAGE)
@@ -86,7 +86,7 @@ def test_quickstart_names_missing_permissions_and_redirect_uris(tmp_path: Path) 
     run(tmp_path, story)
 
 
-def test_apps_of_other_kinds_have_the_programs_of_their_first_request(tmp_path: Path) -> None:
+def test_service_and_native_apps_have_programs_for_their_own_grant(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await signed_in(it)
@@ -114,7 +114,7 @@ def test_apps_of_other_kinds_have_the_programs_of_their_first_request(tmp_path: 
         ("https://shop.example/callback", "python"),
     ],
 )
-def test_opens_on_the_preset_of_the_redirect_uri(
+def test_quickstart_selects_the_preset_of_the_redirect_uri(
     tmp_path: Path, redirect_uri: str, shown: str
 ) -> None:
     async def story(it: Harness) -> None:
@@ -161,7 +161,7 @@ def test_registration_links_to_the_quickstart_of_its_preset(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("redirect_uri", ["http://localhost/a\"b'", "http://localhost:4000/$(x)"])
-def test_values_that_would_end_a_string_are_not_filled_in(
+def test_values_that_break_a_string_literal_are_not_inserted(
     tmp_path: Path, redirect_uri: str
 ) -> None:
     async def story(it: Harness) -> None:

@@ -18,7 +18,7 @@ from valetkey.kernel.replace import replace
 PAGE = f"{WEB1}/quickstart"
 
 
-def test_each_language_has_its_program_with_the_ids_of_the_app(tmp_path: Path) -> None:
+def test_start_page_redirects_to_each_program_with_the_ids_of_the_app(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         browser = await are_for_the_team_alone(it, PAGE)
@@ -52,7 +52,7 @@ def test_private_key_jwt_app_gets_a_hint_and_no_browser_trial(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_a_service_gets_a_token_of_its_own(tmp_path: Path) -> None:
+def test_program_of_a_service_uses_client_credentials(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await it.change(replace(WEB, grant_types=frozenset({GrantTypeName.CLIENT_CREDENTIALS})))

@@ -108,7 +108,7 @@ def test_every_step_shows_request_and_response(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
+def test_pasted_redirect_url_is_accepted_only_for_its_request(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
         page, url = await prepared(browser, CALLBACK)
@@ -128,7 +128,7 @@ def test_the_answer_at_the_apps_own_address_is_pasted(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_refusals_are_shown_with_their_explanation(tmp_path: Path) -> None:
+def test_refused_steps_are_shown_with_error_and_failure_reference(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
         _, url = await prepared(browser)
@@ -152,7 +152,7 @@ def test_refusals_are_shown_with_their_explanation(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_an_app_without_a_secret_is_tried_without_one(tmp_path: Path) -> None:
+def test_public_client_is_tested_without_a_secret(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it, type="public")
         _, url = await prepared(browser)
@@ -252,7 +252,7 @@ def test_ad_03_trial_is_accessible_only_in_the_session_that_began_it(tmp_path: P
     run(tmp_path, story)
 
 
-def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -> None:
+def test_neither_a_test_run_nor_its_secret_is_stored(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
         _, url = await prepared(browser)
@@ -266,7 +266,7 @@ def test_a_trial_is_not_stored_and_its_secret_not_written_down(tmp_path: Path) -
     assert b"developer trial" not in written
 
 
-def test_a_declared_api_is_chosen_with_its_scopes(tmp_path: Path) -> None:
+def test_only_apis_allowed_for_the_app_can_be_chosen_with_their_scopes(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         browser = await begun(it)
         declare = next(operation for operation in APIS if operation.id == "create_api")

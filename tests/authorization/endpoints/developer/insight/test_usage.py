@@ -22,7 +22,7 @@ from valetkey.kernel.tracing import RequestSample
 _CHART = r"<svg\s+viewBox"
 
 
-def test_the_numbers_of_each_day_are_drawn_and_written(tmp_path: Path, database_url: str) -> None:
+def test_daily_usage_is_shown_as_charts_and_tables(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         await team(it)
 
@@ -70,7 +70,7 @@ def test_unused_app_has_a_message_instead_of_charts(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_usage_opens_for_the_team_alone(tmp_path: Path) -> None:
+def test_usage_page_is_available_only_to_the_team(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await team(it)
         await are_for_the_team_alone(it, f"{WEB1}/usage")

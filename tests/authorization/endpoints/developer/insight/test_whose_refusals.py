@@ -55,7 +55,7 @@ def test_userinfo_refusal_is_recorded_for_the_client_of_the_token(tmp_path: Path
     run(tmp_path, story)
 
 
-def test_an_app_that_there_is_not_has_no_records(tmp_path: Path) -> None:
+def test_refusals_of_an_unknown_client_are_not_recorded(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         await it.client("web")
         for client_id in ("nobody", "web\x00", "web ", "WEB"):

@@ -70,7 +70,7 @@ def test_after_many_failures_the_page_says_how_long_to_wait(tmp_path: Path) -> N
     run(tmp_path, story, limits=LIMITS)
 
 
-def test_a_hint_fills_in_the_name(tmp_path: Path) -> None:
+def test_login_hint_fills_in_the_username(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         page = await it.browser().ask(login_hint="ada@example.com")
         assert 'value="ada@example.com"' in page.body
@@ -163,7 +163,7 @@ def test_parallel_repeated_sign_ins_renew_the_session_once(
     run(tmp_path, story, database_url)
 
 
-def test_a_session_planted_before_signing_in_is_not_taken_over(tmp_path: Path) -> None:
+def test_sign_in_replaces_a_planted_session_cookie(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         planted = "vk_se_" + "0" * 49
         alice = it.browser({"__Host-session": planted})
@@ -187,7 +187,7 @@ def test_lg_07_altered_session_cookies_are_ignored(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_session_ends_when_idle_and_when_old(tmp_path: Path) -> None:
+def test_session_ends_after_idle_time_and_maximum_age(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))
@@ -240,7 +240,7 @@ def test_sign_in_with_a_wrong_csrf_token_or_origin_is_refused(tmp_path: Path) ->
     run(tmp_path, story)
 
 
-def test_lg_21_many_at_once_each_get_their_own_session(tmp_path: Path) -> None:
+def test_lg_21_parallel_sign_ins_get_separate_sessions(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         async def one(name: str, shown: str) -> None:
             browser = it.browser()
@@ -338,7 +338,7 @@ def test_scope_removed_meanwhile_is_refused_before_sign_in(
     run(tmp_path, story)
 
 
-def test_signing_out_twice_is_no_mistake(tmp_path: Path) -> None:
+def test_repeated_sign_out_succeeds_and_ends_the_session_once(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         alice = it.browser()
         await alice.sign_in(await alice.get("/oauth/sign-in"))

@@ -38,7 +38,7 @@ def _words(file: Path, words: dict[str, str]) -> None:
         write_mo(target, catalog)
 
 
-def test_the_example_is_read_rehearsed_and_shown() -> None:
+def test_example_theme_is_valid_and_used_by_pages() -> None:
     brand = Brand("Fernhill Library", accent="#7a5c1e", theme=read_theme(SHIPPED))
     check_theme(brand)
     page = Reading(render(EXAMPLES["home_signed_out"], brand=brand))
@@ -54,13 +54,13 @@ def test_the_example_is_read_rehearsed_and_shown() -> None:
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES)[::7])
-def test_the_example_fits_pages_of_every_area(name: str) -> None:
+def test_example_theme_renders_pages_of_every_area(name: str) -> None:
     brand = Brand(theme=read_theme(SHIPPED))
 
     assert b"</html>" in render(EXAMPLES[name], brand=brand)
 
 
-def test_a_logo_that_is_opened_by_itself_can_do_nothing(tmp_path: Path) -> None:
+def test_svg_logo_has_a_policy_that_runs_no_script(tmp_path: Path) -> None:
     logo = assets(_theme(tmp_path, {"logo.svg": f"{SVG}<!--<script>alert(1)</script>-->"})).logo
 
     assert logo is not None
@@ -69,7 +69,7 @@ def test_a_logo_that_is_opened_by_itself_can_do_nothing(tmp_path: Path) -> None:
     assert "script-src" not in dict(logo.headers)["content-security-policy"]
 
 
-def test_a_logo_that_was_named_goes_before_that_of_the_theme(tmp_path: Path) -> None:
+def test_configured_logo_overrides_the_logo_of_the_theme(tmp_path: Path) -> None:
     brand = _theme(tmp_path, {"logo.svg": SVG})
     named = Brand(logo_url="/brand/logo.png", theme=brand.theme)
 
@@ -97,7 +97,7 @@ def test_a_logo_that_was_named_goes_before_that_of_the_theme(tmp_path: Path) -> 
         "a { width: expression(alert(1)) }",
     ],
 )
-def test_xs_07_a_stylesheet_that_loads_from_elsewhere_is_refused(
+def test_xs_07_stylesheet_that_loads_from_another_server_is_refused(
     tmp_path: Path, style: str
 ) -> None:
     with pytest.raises(OperatorError, match=r"style\.css: .*another server"):
@@ -163,7 +163,7 @@ def test_values_in_theme_templates_are_escaped(tmp_path: Path) -> None:
     assert render(EXAMPLES["home_signed_out"], brand=named) == b"<h1>&lt;script&gt;</h1>"
 
 
-def test_every_page_can_be_rehearsed() -> None:
+def test_most_pages_can_be_rendered_with_example_values() -> None:
     left_out = []
     for kind in page_kinds():
         made = [example(kind, full=full) for full in (False, True)]
@@ -205,7 +205,7 @@ def test_theme_adds_languages_and_replaces_translations(tmp_path: Path) -> None:
         ) == len(LANGUAGES)
 
 
-def test_changed_template_is_another_theme(tmp_path: Path) -> None:
+def test_themes_with_different_templates_are_not_equal(tmp_path: Path) -> None:
     template = tmp_path / "templates" / "consent" / "consent.html"
     template.parent.mkdir(parents=True)
     themes: list[Theme] = []

@@ -12,7 +12,7 @@ def _read(page: SignInPage) -> Reading:
     return Reading(render(page, brand=Brand()))
 
 
-def test_page_has_the_names_that_automation_relies_on() -> None:
+def test_page_has_the_ids_and_field_names_that_automation_uses() -> None:
     reading = _read(SIGN_IN)
     (form, _) = reading.all("form")
 
@@ -32,7 +32,7 @@ def test_fields_have_autocomplete_for_password_managers() -> None:
     assert reading.by_id("password").attributes["autocomplete"] == "current-password"
 
 
-def test_turning_back_sends_no_password() -> None:
+def test_cancel_form_has_no_password_field() -> None:
     reading = _read(SIGN_IN)
     cancel = reading.by_id("cancel")
     form = cancel.holders[-1]
@@ -41,13 +41,13 @@ def test_turning_back_sends_no_password() -> None:
     assert [i.attributes["name"] for i in reading.inside(form, "input")] == ["csrf"]
 
 
-def test_no_back_link_without_an_origin() -> None:
+def test_page_without_an_app_has_no_cancel_form() -> None:
     reading = _read(replace(SIGN_IN, app=None))
 
     assert len(list(reading.all("form"))) == 1
 
 
-def test_page_keeps_what_was_typed_and_goes_to_the_password() -> None:
+def test_page_keeps_the_username_and_focuses_the_password() -> None:
     reading = _read(replace(SIGN_IN, username="ada", failed=True))
 
     assert reading.by_id("username").attributes["value"] == "ada"
