@@ -94,7 +94,7 @@ def test_trace_connects_request_statements_password_hash_and_other_server(
         ([], 2, {"exported": 1, "rejected": 2}),
     ],
 )
-def test_answer_of_collector_decides_about_spans(
+def test_response_of_the_collector_decides_how_spans_are_counted(
     statuses: list[int], rejects: int, counted: dict[str, int]
 ) -> None:
     before = _counted()
@@ -102,9 +102,10 @@ def test_answer_of_collector_decides_about_spans(
         heard.statuses += statuses
         heard.rejects = rejects
         settings = Settings(traces=TraceSettings(endpoint=heard.url, sampling=1.0))
-        stop = begin(settings, "authorization")
+        # Before the exporter starts, so that they are one batch.
         for _ in range(3):
             TRACES.root("x", SpanKind.INTERNAL).end()
+        stop = begin(settings, "authorization")
         wait_until(lambda: _since(before) == counted)
         stop()
 
