@@ -1,6 +1,7 @@
-"""Names: a public class of the core has one of its own, a variable the noun of what it holds."""
+"""Names say what a class is, what a variable holds, and which rule a test checks."""
 
 import ast
+import re
 from collections import defaultdict
 
 from tests.architecture.tree import sources
@@ -35,3 +36,19 @@ def test_variable_names_are_not_vague() -> None:
         if (name := node.id if isinstance(node, ast.Name) else node.arg) in _VAGUE
     ]
     assert not vague
+
+
+_RIDDLE = re.compile(
+    r"test_([a-z]{2}_\d+_)?what_|_(told|nobody|somebody|everybody|whoever|whatever|things?)(_|$)"
+)
+
+
+def test_tests_are_named_for_their_rule() -> None:
+    names = [
+        node.name
+        for source in sources("tests/")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 4_000
+    assert not [name for name in names if _RIDDLE.search(name)]
