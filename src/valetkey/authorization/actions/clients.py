@@ -111,6 +111,7 @@ MOST_SECRETS = 2
 SHORTEST_SECRET = 32
 """Minimum length of a secret in characters; a shorter one could be guessed."""
 
+NO_SECRET = translatable("this client does not authenticate by a secret")
 TOO_MANY_SECRETS = translatable(
     "two secrets work already: end one of them first, or let the others end at once"
 )
@@ -151,11 +152,7 @@ class Registrar(Struct, frozen=True):
         if needs and secret is None:
             faults.append(MetadataError("client_secret", "this client authenticates by a secret"))
         if not needs and secret is not None:
-            faults.append(
-                MetadataError(
-                    "client_secret", translatable("this client does not authenticate by a secret")
-                )
-            )
+            faults.append(MetadataError("client_secret", NO_SECRET))
         faults += secret_faults(secret)
         faults += self._name_faults(tx, metadata.name, "")
         if faults:
@@ -264,9 +261,7 @@ class Registrar(Struct, frozen=True):
         tx.clients.touch()
         held = tx.clients.find_held(client.id)
         if held is None or not held.has_secret:
-            return (
-                MetadataError("client_secret", "this client does not authenticate by a secret"),
-            )
+            return (MetadataError("client_secret", NO_SECRET),)
         if faults := secret_faults(secret):
             return faults
         live = held.live_secrets(now) if others_live != 0 else ()

@@ -38,7 +38,7 @@ _ELSEWHERE = {
         "'a client that is registered'",
         "'as it was registered; register another client'",
         "'this client authenticates by a secret'",
-        "'this client does not authenticate by a secret'",
+        "NO_SECRET",
         "TOO_MANY_SECRETS",
         "detail",
     },
