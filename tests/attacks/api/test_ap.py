@@ -172,7 +172,7 @@ def test_ap_11_read_only_and_unknown_fields_are_refused(tmp_path: Path, field: s
     asyncio.run(attack())
 
 
-def test_ap_13_64_posts_with_one_idempotency_key_create_one_object(tmp_path: Path) -> None:
+def test_ap_13_parallel_posts_with_one_idempotency_key_create_one_object(tmp_path: Path) -> None:
     async def attack() -> None:
         async with api(tmp_path) as call:
             answers = await asyncio.gather(

@@ -70,7 +70,7 @@ def test_mf_09_reset_link_changes_the_password_once_and_ends_sessions(
     run(tmp_path, story, database_url)
 
 
-def test_mf_09_64_parallel_uses_of_a_reset_link_succeed_once(
+def test_mf_09_parallel_uses_of_a_reset_link_succeed_once(
     database_url: str, tmp_path: Path
 ) -> None:
     async def story(it: Harness) -> None:
