@@ -39,8 +39,12 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the results and their page")
     parser.add_argument("--note", default="", help="what else this machine was doing")
     chosen = parser.parse_args()
-    against = chosen.against
-    then = quick.shares_of(against, chosen.rounds, chosen.seconds) if against else quick.read()
+    then = quick.read()
+    if chosen.against:
+        if not chosen.quick or chosen.keep:
+            parser.error("--against compares: it needs --quick, without --keep")
+        # Before this one's servers run.
+        then = quick.shares_of(chosen.against, chosen.rounds, chosen.seconds)
     started = Figures()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with (

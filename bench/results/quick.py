@@ -7,18 +7,17 @@ A share is the median of the ratios of visits that followed each other, so that 
 both. What seems to have fallen is measured again, and has fallen if it is low three times.
 """
 
-import io
 import os
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from bench.commit import ROOT, extract
 from bench.peers.ceiling import NAME as CEILING
 from bench.peers.compare import Figures
 from bench.peers.own_peer import ON_POSTGRESQL, ON_SQLITE
@@ -68,17 +67,14 @@ def judge(
 
 
 def read(file: Path = KEPT) -> Shares:
-    """The committed shares."""
+    """The shares in a file, the committed ones by default."""
     return msgspec.json.decode(file.read_bytes(), type=dict[str, float])
 
 
 def shares_of(commit: str, rounds: int, seconds: float) -> Shares:
     """Measure the shares of another commit with its own benchmark, on this machine."""
-    root = KEPT.parents[2]
-    archive = subprocess.run(("git", "archive", commit), cwd=root, check=True, capture_output=True)
     with tempfile.TemporaryDirectory(prefix="vk-bench-") as folder:
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-            files.extractall(folder, filter="data")
+        extract(commit, Path(folder))
         arguments = ("--quick", "--keep", "--rounds", str(rounds), "--seconds", str(seconds))
         subprocess.run(
             (sys.executable, "-m", "bench", *arguments),
@@ -86,7 +82,7 @@ def shares_of(commit: str, rounds: int, seconds: float) -> Shares:
             env={**os.environ, "PYTHONPATH": f"{folder}/src"},
             check=True,
         )
-        return read(Path(folder) / KEPT.relative_to(root))
+        return read(Path(folder) / KEPT.relative_to(ROOT))
 
 
 def keep(figures: Figures) -> None:

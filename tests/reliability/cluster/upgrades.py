@@ -1,11 +1,9 @@
 """E43: upgrades of the cluster under load without a failed request."""
 
-import io
 import random
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 
+from bench.commit import extract
 from bench.growth.fill import Size
 from bench.growth.on_postgresql import PostgreSQLDatabase
 from bench.ports import free_port
@@ -107,8 +106,7 @@ def _before_migration(number: int) -> str:
 def _source(folder: Path, commit: str) -> Path:
     """Write the source of a commit to a folder; return the one to import from."""
     made = folder / commit
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit, "src"))) as archive:
-        archive.extractall(made, filter="data")
+    extract(commit, made, "src")
     return made / "src"
 
 
