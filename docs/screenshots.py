@@ -41,7 +41,7 @@ FLAT = "main { box-shadow: none !important }"
 GROUNDS, NEAR, FAR = 6, 8, 30
 """Number of background colors; minimum distance (of 441) between those, and between others."""
 
-_SHOWN = re.compile(r"screenshots/([a-z]+/[A-Za-z0-9_]+-[a-z]+-[a-z]+\.webp)")
+_SHOWN = re.compile(r"screenshots/([a-z]+/[A-Za-z0-9_-]+-[a-z]+-[a-z]+\.webp)")
 
 AREAS = {
     "visitor": "Sign-in, sign-up, consent and sign-out",

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from docs import site
+from docs.screenshots import GALLERY, shown_in_documents
 from tests.authorization.pages.shown import AREAS
 from tests.support.harness import Harness
 from tests.support.visitors import run
@@ -67,6 +68,15 @@ def test_frameworks_are_rendered_as_tabs(archive: Path) -> None:
     ]
     assert "=== " not in page
     assert "<!-- tabs" not in page
+
+
+def test_every_picture_of_a_page_is_renewed_with_the_others() -> None:
+    shown = {Path(path) for path in shown_in_documents()}
+    # Those of the demo are taken from a running server.
+    names = {path.name.rsplit("-", 2)[0] for path in shown if path.parent.name != "demo"}
+
+    assert len(names) > 15
+    assert names <= set(GALLERY)
 
 
 def test_dead_link_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
