@@ -192,6 +192,20 @@ def test_servers_keep_running_after_the_walk_with_stay(tmp_path: Path) -> None:
         assert process.returncode == 0
 
 
+def test_demo_applies_a_changed_setting_and_goes_on(tmp_path: Path) -> None:
+    with demo(tmp_path) as (process, screen):
+        command = re.findall(r"commands +(\S*valetkey) .*?( --config \S+)", screen)[0]
+        home = re.findall(r"account +(\S+)", screen)[0]
+        metadata_url = f"{home}.well-known/openid-configuration"
+        assert "registration_endpoint" not in pasted(f"curl -s {metadata_url}")
+        pasted(f"cd / && {command[0]} settings set registration.mode open{command[1]}")
+        assert wait_until(
+            lambda: "registration_endpoint" in pasted(f"curl -s --retry 3 {metadata_url}")
+        )
+        assert process.poll() is None
+        assert f"Verified by {SERVICE}" in consent(screen, USERNAME, PASSWORD).text
+
+
 def test_concurrent_demos_use_different_ports(tmp_path: Path) -> None:
     with demo(tmp_path) as (_, first), demo(tmp_path) as (_, second):
         assert not set(urls(first)) & set(urls(second))

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import HTTPServer
 from itertools import chain
@@ -31,7 +31,15 @@ from valetkey.cli.demo.site import (
 )
 from valetkey.cli.demo.wire import ShownExchange, TracedHttp, Unanswered, basic, bearer
 from valetkey.cli.say import Exit
-from valetkey.cli.serving.supervise import ServerProcesses, Supervisor, collect_orphans
+from valetkey.cli.serving import recheck
+from valetkey.cli.serving.parent import start_check
+from valetkey.cli.serving.supervise import (
+    STOPS,
+    ServerProcesses,
+    Supervisor,
+    collect_orphans,
+    has_terminal,
+)
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import OperatorError
 from valetkey.web import log
@@ -125,10 +133,21 @@ def _supervised(site: DemoSite, servers: list[ServerProcesses], work: Work) -> i
     working = threading.Thread(target=do, name="demo")
 
     def begin() -> None:
-        interrupts.handle(stop)
+        # SIGINT and SIGTERM alike end the demo without draining.
+        interrupts.handle(stop, STOPS)
         working.start()
 
-    supervisor = Supervisor(servers, begin, on_stop=running.stopping.set, level="error")
+    configuration = str(site.configuration.absolute())
+    before = recheck.fixed(site.settings, tuple(_NAMES))
+    supervisor = Supervisor(
+        servers,
+        begin,
+        on_stop=running.stopping.set,
+        level="error",
+        # A changed setting replaces the workers, as under `valetkey serve`.
+        recheck=lambda: start_check(configuration, before, _variables()),
+        terminal=has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN,
+    )
     interrupts.handle(stop)
     collect_orphans()
     with interrupts.delivered():
@@ -142,9 +161,13 @@ def _supervised(site: DemoSite, servers: list[ServerProcesses], work: Work) -> i
 
 def _server(name: str, site: DemoSite, listening: Sequence[socket.socket]) -> ServerProcesses:
     module = f"valetkey.cli.serving.{name}"
-    variables = {key: value for key, value in environment().items() if not key.startswith(_OURS)}
     command = (sys.executable, "-P", "-m", module, str(site.configuration.absolute()))
-    return ServerProcesses(name, command, [sock.detach() for sock in listening], 1, variables)
+    return ServerProcesses(name, command, [sock.detach() for sock in listening], 1, _variables())
+
+
+def _variables() -> Mapping[str, str]:
+    """Return the environment of the servers, without settings of this process."""
+    return {key: value for key, value in environment().items() if not key.startswith(_OURS)}
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -36,22 +37,13 @@ def main(descriptor: int) -> int:
         sys.stdout.write(f"{plan['ready']}\n")
         sys.stdout.flush()
 
-    def recheck() -> Popen[bytes]:
-        command = [sys.executable, "-P", "-m", "valetkey.cli.serving.recheck", plan["file"]]
-        process = Popen(command, stdin=PIPE, process_group=0)
-        if process.stdin is not None:
-            # A few hundred bytes: less than a pipe holds before it is read.
-            with process.stdin as pipe, suppress(OSError):
-                pipe.write(json.dumps(plan["fixed"]).encode())
-        return process
-
     supervisor = Supervisor(
         [_server(plan["file"], server) for server in plan["servers"]],
         announce,
         grace=plan["drain"] + _GRACE,
         level=plan["level"],
         style=plan["style"],
-        recheck=None if plan["several"] else recheck,
+        recheck=None if plan["several"] else partial(start_check, plan["file"], plan["fixed"]),
         terminal=plan["terminal"],
         passes_on=plan["several"],
     )
@@ -64,6 +56,23 @@ def main(descriptor: int) -> int:
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
+
+
+def start_check(
+    file: str, fixed: Mapping[str, str], variables: Mapping[str, str] | None = None
+) -> Popen[bytes]:
+    """Start the process that checks whether new workers can use the configuration in `file`.
+
+    `fixed` are the settings that stay until a restart (see `recheck.fixed`). `variables` is its
+    environment, by default that of this process.
+    """
+    command = [sys.executable, "-P", "-m", "valetkey.cli.serving.recheck", file]
+    process = Popen(command, stdin=PIPE, env=variables, process_group=0)
+    if process.stdin is not None:
+        # A few hundred bytes: less than a pipe holds before it is read.
+        with process.stdin as pipe, suppress(OSError):
+            pipe.write(json.dumps(fixed).encode())
+    return process
 
 
 def remove_note(note: Path) -> None:
