@@ -58,6 +58,15 @@ def test_invite_warns_if_registration_is_off(tmp_path: Path) -> None:
     assert str(ran.json["initial_access_token"]).startswith("vk_in_")
 
 
+def test_invite_obeys_a_stored_registration_mode(tmp_path: Path) -> None:
+    begin(tmp_path)
+    done = valetkey("settings", "set", "registration.mode", "token", here=tmp_path)
+    assert done.code == 0, done.err
+    ran = registration(tmp_path, "invite")
+    assert ran.code == 0, ran.err
+    assert "registration.mode" not in ran.err
+
+
 def test_an_invited_app_registers_and_is_adopted(tmp_path: Path) -> None:
     _configure(tmp_path, "token")
     token = registration(tmp_path, "invite").out.strip()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import urllib.request
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import valetkey.cli as valetkey_cli
 from bench.ports import free_port
 from tests.cli.running import valetkey
 from tests.cli.site import begin, configure, serving
 from tests.reliability import nodes
 from tests.stories.processes.serving import workers_of
 from tests.support.wait import wait_until
+from valetkey.config.catalogue import is_changeable
 
 MODE = "registration.mode"
 
@@ -98,3 +101,17 @@ def test_both_nodes_on_one_database_apply_a_stored_setting_and_its_reset(
             assert done.code == 0, done.err
             for address in addresses:
                 wait_until(partial(_follows, f"http://{address}", expected=expected))
+
+
+def test_commands_judge_settings_in_effect_and_not_those_of_the_file() -> None:
+    program = Path(str(valetkey_cli.__file__)).parent
+    reads = re.compile(r"(?<![.\w])settings\.([a-z]+\.[a-z_]+)\b")
+    judged = {
+        f"{file.relative_to(program)}: {path}"
+        for file in program.rglob("*.py")
+        for path in reads.findall(file.read_text(encoding="utf-8"))
+        if is_changeable(path)
+    }
+    assert reads.findall("if settings.accounts.sign_up:") == ["accounts.sign_up"]
+    assert is_changeable("accounts.sign_up")
+    assert judged == set()

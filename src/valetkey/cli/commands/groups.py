@@ -30,28 +30,27 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
     Example: valetkey user invite grace@example.com
     """
-    settings = options.settings_of(config)
-    if settings.accounts.sign_up is SignUpMode.OFF:
-        raise OperatorError(
-            'accounts cannot be created; set sign_up = "invitation" in [accounts]',
-            "accounts.sign_up",
-        )
     if not is_mailable(email):
         raise OperatorError("email cannot be delivered to this address")
 
-    async def invite_user(opened: OpenedStore) -> str:
+    async def invite_user(opened: OpenedStore) -> tuple[str, bool]:
+        if opened.settings.accounts.sign_up is SignUpMode.OFF:
+            raise OperatorError(
+                'it is "off": nobody can be invited; next: valetkey settings set accounts.sign_up'
+                " invitation",
+                "accounts.sign_up",
+            )
         invitations = opened.foundation.people_invitations
         link = invitations.links.fresh()
 
         def invite(tx: Transaction) -> str:
             return invitations.invite(tx, email, link, language, opened.now)
 
-        return await opened.store.write(invite)
+        return await opened.store.write(invite), opened.settings.mail.is_on
 
-    url = with_store(settings, invite_user)
+    url, is_sent = with_store(options.settings_of(config), invite_user)
     if not url:
         raise OperatorError("this address already has an account")
-    is_sent = settings.mail.is_on
     if as_json:
         say.as_json({"email": email, "link": url, "mailed": is_sent})
         return

@@ -488,7 +488,7 @@ class _Derived(Struct, frozen=True):
         asks = variant.command.sets_password and instead in {None, "none"}
         secret = obtain(parameters) if asks else None
 
-        async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object]:
+        async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object, str]:
             about = await self._about(opened, variant, parameters)
             arguments = {**parameters}
             for dest, user in users.items():
@@ -505,7 +505,7 @@ class _Derived(Struct, frozen=True):
                 for name, value in parameters.items()
                 if name.startswith("query_") and value is not None
             }
-            return about, await perform(
+            result = await perform(
                 opened,
                 variant.operation,
                 about.path,
@@ -514,9 +514,11 @@ class _Derived(Struct, frozen=True):
                 password_hash=hashed,
                 named=found_input.named,
             )
+            remark = variant.command.remark
+            return about, result, remark(opened.settings) if remark else ""
 
         try:
-            about, value = with_store(settings, run_operation)
+            about, value, remark = with_store(settings, run_operation)
         except Refused as refused:
             if not variant.command.missing or refused.refusal.code is not ErrorCode.NOT_FOUND:
                 raise
@@ -524,7 +526,7 @@ class _Derived(Struct, frozen=True):
             return Exit.FAILED
         generated = secret.reveal() if secret is not None and parameters["generate"] else ""
         _print_result(variant, about, value, generated, json=bool(parameters["as_json"]))
-        if variant.command.remark is not None and (remark := variant.command.remark(settings)):
+        if remark:
             say.note(remark)
         return Exit.OK
 
