@@ -321,8 +321,8 @@ def _facts(stream: SignalStream, now: Instant, name: str, url: str) -> Iterator[
         (
             (translatable("App"), text(name, client_address(stream.client_id))),
             (translatable("Delivery"), words(_PUSH if stream.is_push else _POLL)),
-            (translatable("Address"), code(url) if url else None),
-            (translatable("Reason"), text(stream.reason) if stream.reason else None),
+            (translatable("Address"), code(url)),
+            (translatable("Reason"), text(stream.reason)),
         )
     )
     events = tuple(

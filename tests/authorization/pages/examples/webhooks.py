@@ -50,18 +50,7 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         app=HEAD,
     )
     lines = [
-        Line(
-            text(name),
-            (badge("503", "alarm"),),
-            (
-                since(ago(40)),
-                words("attempt %(number)s, %(count)s ms", number=2, count=5_000),
-                code("ev_AGkvY2wN8jBqcf0a2kQ3Zw"),
-                text(hostile.name),
-            ),
-            LineButton(f"{_ONE}/replay?event=ev_1", "Send again", "Send again: %(name)s", "ev_1"),
-        )
-        for name in ("consent.given", long.name)
+        _attempt(name, "503", 40, 2, 5_000, hostile.name) for name in ("consent.given", long.name)
     ]
     secret = secret_page(
         CONSOLE.frame, None, _ONE, "https://crm.example.com/…", "whsec_" + "x" * 44, rotated=True
@@ -86,15 +75,57 @@ def webhooks_examples(long: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
         ),
         related=(Related("attempts", "Delivery log", tuple(lines)),),
     )
+    enabled = replace(
+        one,
+        state=(badge("Active"),),
+        description="Mirrors the users",
+        notes=(),
+        actions=tuple(offer for offer in one.actions if offer.title != "Enable webhook"),
+        figures=(("Waiting messages", 0), ("Failures in a row", 0)),
+        facts=(
+            Fact("Events", tuple(code(f"user.{verb}") for verb in ("disabled", "removed"))),
+            Fact("Webhook", (Part("copy", "wh_AGkvY2wN8jBqcf0a2kQ3Zw", small="webhook-id"),)),
+            Fact("Created", (since(ago(11 * 24 * 3_600)),)),
+        ),
+        related=(
+            Related(
+                "attempts",
+                "Delivery log",
+                (
+                    _attempt("user.disabled", "204", 25 * 60, 1, 38, ""),
+                    _attempt("user.removed", "204", 19 * 3_600, 2, 41, ""),
+                    _attempt("user.removed", "503", 20 * 3_600, 1, 126, "Deployment, try later"),
+                ),
+            ),
+        ),
+    )
     return {
         "admin_webhook_secret": secret,
         "developer_webhooks": page,
         "developer_webhooks_none": replace(page, rows=(), notes=(), new_url=f"{of_app}/new"),
         "admin_webhook": one,
+        "admin_webhook_enabled": enabled,
         "developer_webhook": replace(one, frame=_OF_TEAM.frame, app=HEAD),
         "developer_webhook_secret": replace(secret, frame=_OF_TEAM.frame, app=HEAD, after=()),
         "developer_webhook_form": _form(of_app),
     }
+
+
+def _attempt(
+    event: str, outcome: str, seconds: int, attempt: int, milliseconds: int, excerpt: str
+) -> Line:
+    """Return a delivery attempt, some seconds ago."""
+    return Line(
+        text(event),
+        (badge(outcome, "" if outcome.startswith("2") else "alarm"),),
+        (
+            since(ago(seconds)),
+            words("attempt %(number)s, %(count)s ms", number=attempt, count=milliseconds),
+            code("ev_AGkvY2wN8jBqcf0a2kQ3Zw"),
+            *((text(excerpt),) if excerpt else ()),
+        ),
+        LineButton(f"{_ONE}/replay?event=ev_1", "Send again", "Send again: %(name)s", "ev_1"),
+    )
 
 
 def _form(address: str) -> InputFormPage:

@@ -305,7 +305,7 @@ def _attribute_facts(item: Shown, _names: Names) -> tuple[Fact, ...]:
         raise TypeError(item)
     return facts(
         (
-            (_ATTRIBUTE_WORDS["label"][0], text(item.label) if item.label else None),
+            (_ATTRIBUTE_WORDS["label"][0], text(item.label)),
             (translatable("Values"), _schema_type(item)),
             (translatable("Edited by"), _editors(item)),
             (

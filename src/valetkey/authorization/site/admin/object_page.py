@@ -139,5 +139,10 @@ async def read_activity(services: Services, request: AdminRequest, subject: str)
 
 
 def facts(listed: Iterable[tuple[str, Part | None]]) -> tuple[Fact, ...]:
-    """Return those facts that have a value."""
-    return tuple(Fact(label, (value,)) for label, value in listed if value is not None)
+    """Return those facts that have a value; an empty text is none."""
+    written = ("text", "code", "copy")
+    return tuple(
+        Fact(label, (value,))
+        for label, value in listed
+        if value is not None and (value.text or value.kind not in written)
+    )
