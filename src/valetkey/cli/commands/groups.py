@@ -36,8 +36,8 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
     async def invite_user(opened: OpenedStore) -> tuple[str, bool]:
         if opened.settings.accounts.sign_up is SignUpMode.OFF:
             raise OperatorError(
-                'it is "off": nobody can be invited; next: valetkey settings set accounts.sign_up'
-                " invitation",
+                'it is "off": accounts cannot be created; next: '
+                "valetkey settings set accounts.sign_up invitation",
                 "accounts.sign_up",
             )
         invitations = opened.foundation.people_invitations
