@@ -70,11 +70,12 @@ def demo() -> Generator[Demo]:
                 printed += line
                 if "Ctrl-C" in line:
                     break
-            addresses = (
+            app, console, developers = (
                 re.findall(rf"{name} +(http\S+)", printed)[0]
                 for name in ("open", "owner", "developers")
             )
-            yield Demo(*addresses, re.findall(r"--config (\S+)", printed)[0])
+            configuration = re.findall(r"--config (\S+)", printed)[0]
+            yield Demo(app, console, developers, configuration)
         finally:
             process.terminate()
 
@@ -98,7 +99,7 @@ def take_app(tab: Page, demo: Demo) -> None:
 def take_console(tab: Page, demo: Demo) -> None:
     """Administer the demo as Grace, and take the pages that guides show."""
     for command in COMMANDS:
-        line = [PROGRAM, *command.split(), "--config", demo.configuration]
+        line = [str(PROGRAM), *command.split(), "--config", demo.configuration]
         subprocess.run(line, check=True, capture_output=True)
     tab.goto(demo.console)
     sign_in(tab, OWNER, OWNER_PASSWORD)
