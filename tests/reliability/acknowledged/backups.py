@@ -39,7 +39,7 @@ _FILLED = 100_000  # tokens, and as many codes, of a database whose backups are 
 _LASTS = 86_400  # seconds until they expire
 _SHORTEST = 2.0  # seconds between two backups that are measured
 _MOST_SLOWER = 1.2
-_QUOTA = 0.25  # of a core, for a pg_dump that is measured, as the guide's CPUQuota=25% gives it
+_QUOTA = 0.15  # of a core, for a pg_dump that is measured, as the guide's CPUQuota=15% gives it
 
 
 @dataclass
@@ -209,7 +209,8 @@ def _postgres(has_quota: bool) -> Generator[_Engine]:
 
         def back_up(here: Path, number: int) -> Path:
             file = here / f"{number}.dump"
-            run("pg_dump", "--format=custom", f"--file={file}", url, quota=has_quota)
+            form = ("--format=custom", "--compress=1")
+            run("pg_dump", *form, f"--file={file}", url, quota=has_quota)
             return file
 
         @contextmanager
