@@ -17,6 +17,9 @@ MOST = 2_000
 """Requests of one crawl, at most: the site is bounded, and the test says so if it is not."""
 
 _LEAKS = re.compile(r"[<>{}'\"\\^`|\s]|%3C|%7B|\bNone\b|\bMacro\b|\bUndefined\b", re.IGNORECASE)
+_INTERNAL = re.compile(r"\bUNSET\b|\bNODEFAULT\b|\bobject at 0x|>None<|=\"None\"")
+"""Python's own words for a value that is not there."""
+
 _TAG = re.compile(r"<[^>]*>")
 _LAST = (
     "/email/confirm",
@@ -322,7 +325,8 @@ class Crawl:
         self.english |= dict.fromkeys(english_on(answer.body, self.browser.language), page)
         self.dead |= dict.fromkeys(html.dead, page)
         banned = (f"shows {text}" for text in self.never if text in shown)
-        for what in (*banned, *html.missing()):
+        internal = (f"shows {text}" for text in _INTERNAL.findall(answer.body))
+        for what in (*banned, *internal, *html.missing()):
             self._wrong(page, what)
         self._seen.setdefault(page, set()).update(html.ids)
         inside = {link for link in html.links if link.startswith("#")}

@@ -12,7 +12,7 @@ from tests.support.harness import Harness
 from tests.support.plain_browser import Answer, Browser
 from tests.support.visitors import ALICE, BOB, run
 from valetkey.authorization.model.email import EmailKind
-from valetkey.authorization.model.user import Group, Role, User
+from valetkey.authorization.model.user import Address, Group, Role, User
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import days
 
@@ -254,6 +254,8 @@ def test_forgeries_and_edits_of_higher_roles_are_refused(tmp_path: Path, databas
 def test_address_of_several_lines_is_kept_and_edited(tmp_path: Path, database_url: str) -> None:
     async def story(it: Harness) -> None:
         admin = await administrator(it, Role.ADMINISTRATOR)
+        assert (await do(admin, EDIT, nickname="Bob")).status == 303
+        assert (await bob(it)).claims.address == Address()
         typed = {"address.street_address": "House 12\r\nSecond floor", "address.region": "Kent"}
         assert (await do(admin, EDIT, **typed)).status == 303
         street = "House 12\nSecond floor"

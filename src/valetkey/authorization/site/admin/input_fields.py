@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar, cast
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, Struct, inspect
+from msgspec import NODEFAULT, Struct, UnsetType, inspect
 
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import InvalidInput
@@ -317,7 +317,7 @@ def _in_unit(text: str) -> tuple[str, str]:
 def as_text(value: object) -> str:
     """Return a value as the text of its field; a dictionary has a line per entry."""
     match value:
-        case None:
+        case None | UnsetType():
             return ""
         case bool():
             return _ON if value else ""
@@ -502,7 +502,7 @@ def _is_changed(field: inspect.Field, value: str, before: str | None) -> bool:
 
 
 def _default(field: inspect.Field) -> str:
-    return "" if field.default in (NODEFAULT, UNSET) else as_text(field.default)
+    return "" if field.default is NODEFAULT else as_text(field.default)
 
 
 def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = False) -> object:
