@@ -119,6 +119,11 @@ def test_pages_in_both_directions_and_every_order_list_each_user_once(
         assert 'href="/admin/users?sort=username"' in first.body
         assert 'href="/admin/users?sort=oldest"' in first.body
         assert first.body.count('aria-sort="descending"') == 1
+        # The results of a search have an order of their own, and offer no other.
+        result = await browser.get("/admin/users", q="person", sort="username")
+        assert 'name="sort"' in first.body
+        assert 'name="sort"' not in result.body
+        assert "sort=-username" not in result.body
         by_name = await browser.get("/admin/users", sort="username", show="disabled")
         assert 'href="/admin/users?show=disabled&amp;sort=-username"' in by_name.body
         assert by_name.body.count('aria-sort="ascending"') == 1

@@ -308,7 +308,7 @@ class ListDeclaration(Struct, frozen=True):
             tuple((title, named.get(title)) for title, _ in self.columns),
             query.text,
             self.longest,
-            self._choices,
+            self._choices if sorts else self.filters,
             query.chosen,
             pages_beside(self.address, parameters, query.query, more, total=total),
             saved,

@@ -141,6 +141,8 @@ def test_a_secret_is_issued_shown_once_and_ended(tmp_path: Path) -> None:
         end = client.body.partition('href="/admin/clients/printer/end-secret?')[2].partition('"')[0]
         answer = await do(browser, f"/admin/clients/printer/end-secret?{end}")
         assert answer.location.endswith("done=end-secret")
+        after = (await browser.get("/admin/clients/printer")).body
+        assert "No active secret. The app gets no tokens until you create one." in after
         with pytest.raises(AssertionError):
             await it.own_token("printer", client_secret=secret)
 

@@ -437,7 +437,9 @@ def _secrets(client: Client, end_url: str, now: Instant) -> Related:
         "secrets",
         translatable("Active secrets"),
         secret_lines(client.live_secrets(now), end_url, now),
-        translatable("No secret: the app authenticates without one."),
+        translatable("No active secret. The app gets no tokens until you create one.")
+        if client.has_secret
+        else translatable("No secret: the app authenticates without one."),
         add_url=client_address(client.id, "secret") if end_url and client.has_secret else "",
         add_title=translatable("New secret"),
     )
