@@ -143,6 +143,10 @@ def test_events_are_filtered_by_user_app_name_actor_and_day(tmp_path: Path) -> N
             body = (await page(browser, f"/admin/events?{query}")).body
             assert f"<code>{shown}</code>" in body, query
         assert "No events found" in (await page(browser, "/admin/events?by=user+9")).body
+        by_name = await page(browser, "/admin/events?by=ada")
+        assert by_name.body.count('<li class="entry') == 1
+        wrong = await page(browser, "/admin/events?by=nobody")
+        assert "No user has this user ID, username or email address." in wrong.body
         assert "No events found" in (await page(browser, "/admin/events?until=2001-01-01")).body
         now = it.clock.now
         old = User(Uid(2002), "old", "old@example.com", now, "Old", now, now, None)

@@ -14,7 +14,7 @@ from valetkey.authorization.actions.admin.search import resolve_users
 from valetkey.authorization.actions.inspection.refusals import reads_like_reference, refusal_of
 from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
-from valetkey.authorization.model.event.event import Event
+from valetkey.authorization.model.event.event import ANONYMOUS, SYSTEM, UNKNOWN, Event, by_user
 from valetkey.authorization.model.user import LARGEST_UID, Uid
 from valetkey.authorization.operations.events import EXPORT_EVENTS
 from valetkey.authorization.operations.operation import Services, call_of, cursor, place_in
@@ -254,7 +254,7 @@ class EventPages(Struct, frozen=True):
             uid=criteria.uid,
             client_id=query.client,
             name=query.name,
-            done_by=query.by,
+            done_by=criteria.done_by,
             outcome=_OUTCOMES[query.outcome],
             subject=query.subject,
             since=criteria.since,
@@ -286,6 +286,13 @@ def _filter(
         uid = next(iter(meant), None)
         if len(meant) != 1:
             faults.append(("person", _SEVERAL if meant else _UNKNOWN_USER))
+    done_by = query.by
+    if done_by and " " not in done_by and done_by not in {SYSTEM, ANONYMOUS, UNKNOWN}:
+        # The name of a user, as the sentences have it.
+        meant = _uids(tx, done_by)
+        done_by = by_user(next(iter(meant), 0))
+        if len(meant) != 1:
+            faults.append(("by", _SEVERAL if meant else _UNKNOWN_USER))
     if query.name and query.name not in kinds:
         faults.append(("name", _NO_EVENT))
     days = {"since": _day(query.since), "until": _day(query.until)}
@@ -299,7 +306,7 @@ def _filter(
         uid=uid,
         client_id=query.client,
         name=query.name,
-        done_by=query.by,
+        done_by=done_by,
         since=since or Instant(0),
         until=Instant(1 << 53) if until is None else Instant(until + _LAST_SECOND),
     )
