@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
+from valetkey.kernel.replace import replace
 from valetkey.kernel.secret import Secret
 from valetkey.kernel.text import printable, translatable
 from valetkey.kernel.url import parse_url
@@ -482,14 +483,13 @@ GRANT_TYPES = Rule(
         ("refresh_token", translatable("Access while the user is away (refresh tokens)")),
         ("client_credentials", translatable("Access for the app itself (client credentials)")),
         ("urn:ietf:params:oauth:grant-type:device_code", translatable("Sign-in on a device")),
-        (
-            "urn:ietf:params:oauth:grant-type:token-exchange",
-            translatable("Exchange of tokens"),
-        ),
-        (
-            "urn:ietf:params:oauth:grant-type:jwt-bearer",
-            translatable("Assertions of another server (JWT bearer)"),
-        ),
+    ),
+)
+GRANT_TYPES_AND_IMPLICIT = replace(
+    GRANT_TYPES,
+    words=(
+        *GRANT_TYPES.words,
+        ("implicit", translatable("Tokens in the address of a page (implicit)")),
     ),
 )
 SCOPE_NAMES = Rule(

@@ -255,13 +255,15 @@ class RegistrationSettings:
     `open` any app. The consent page says that such an app is not verified."""
 
     grant_types: Annotated[
-        tuple[str, ...], rules.GRANT_TYPES, "Grant types of apps that register themselves"
+        tuple[str, ...],
+        rules.GRANT_TYPES_AND_IMPLICIT,
+        "Grant types of apps that register themselves",
     ] = (
         "authorization_code",
         "refresh_token",
     )
-    """Grant types that such an app may register: any except `password`. Enable `implicit` only for
-    clients that cannot use another one."""
+    """Grant types that such an app may register. Enable `implicit` only for clients that cannot use
+    another one."""
 
     scopes: Annotated[
         tuple[str, ...], rules.SCOPE_NAMES, "Permissions of apps that register themselves"

@@ -18,7 +18,7 @@ from tests.cli.site import begin, configure, serving
 from tests.reliability import nodes
 from tests.stories.processes.serving import workers_of
 from tests.support.wait import wait_until
-from valetkey.config.catalogue import is_changeable
+from valetkey.config.catalogue import catalogue, is_changeable
 
 MODE = "registration.mode"
 
@@ -115,3 +115,21 @@ def test_commands_judge_settings_in_effect_and_not_those_of_the_file() -> None:
     assert reads.findall("if settings.accounts.sign_up:") == ["accounts.sign_up"]
     assert is_changeable("accounts.sign_up")
     assert judged == set()
+
+
+def test_every_choice_that_a_setting_offers_is_accepted(tmp_path: Path) -> None:
+    begin(tmp_path)
+    offered = [
+        (path, value)
+        for path, setting in catalogue().items()
+        if is_changeable(path)
+        for value, _ in setting.rule.words
+    ]
+    refused = [
+        (path, value, ran.err)
+        for path, value in offered
+        if (ran := valetkey("settings", "set", path, value, here=tmp_path)).code
+    ]
+    assert ("registration.grant_types", "implicit") in offered
+    assert len(offered) > 20
+    assert refused == []
