@@ -429,7 +429,7 @@ EXPORT_DATA = Operation(
     ),
     commands=(
         Command(
-            "user export", summary="print a copy of all data about a user", example="> account.json"
+            "user export", summary="Print a copy of all data about a user", example="> account.json"
         ),
     ),
 )

@@ -85,7 +85,7 @@ _LIST = ListDeclaration(
         empty_text=translatable("The server creates the first keys when it starts."),
         lead=translatable(
             "Signing keys sign tokens. They rotate automatically every %(days)s days; the next key "
-            "is published %(hours)s hours in advance."
+            "is published at least %(hours)s hours before it signs."
         ),
     ),
     unsorted(
