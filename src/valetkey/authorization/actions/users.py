@@ -287,6 +287,13 @@ class UserRecord(Struct, frozen=True):
         return (*errors, *claim_faults(self.claims))
 
 
+def _taken_field(tx: Transaction, user: User) -> str:
+    """Return the field in which this account, which cannot be stored, is like another one."""
+    other = tx.users.find_by_username(user.username)
+    is_name = other is not None and other.uid != user.uid
+    return "username" if is_name or tx.users.is_number_taken(user.username, user.uid) else "email"
+
+
 class Accounts(Struct, frozen=True):
     """Registers and changes accounts. Its methods run inside a transaction."""
 
@@ -327,7 +334,8 @@ class Accounts(Struct, frozen=True):
             attributes=attributes,
         )
         if not tx.users.register(user):
-            return (input_fault("username", "user.taken"),)
+            is_uid = uid is not None and tx.users.find(user.uid) is not None
+            return (input_fault("uid" if is_uid else _taken_field(tx, user), "user.taken"),)
         tx.events.add(UserRegistered(user.uid), now)
         if password_hash is not None:
             tx.users.set_password_hash(user.uid, fresh_id("cr", self.random), password_hash, now)
@@ -361,7 +369,7 @@ class Accounts(Struct, frozen=True):
             return user
         new = replace(new, changed_at=now)
         if not tx.users.change(new):
-            return (fault("username", "username.taken"),)
+            return (fault(_taken_field(tx, new), "username.taken"),)
         if "picture" in changed:
             tx.pictures.delete(user.uid)
         tx.events.add(UserChanged(user.uid, changed), now)

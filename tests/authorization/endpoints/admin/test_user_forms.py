@@ -153,6 +153,10 @@ def test_invalid_users_are_not_created(tmp_path: Path, database_url: str) -> Non
             assert page.status == 400, typed
             assert knows(page, words), (typed, page.body)
             assert await it.read(lambda tx: tx.users.find_by_username("grace")) is None
+        for typed, field in (({"username": "BOB"}, "username"), ({"email": BOB.email}, "email")):
+            page = await create(it, admin, **{"password_link": "", **typed})
+            inputs = re.findall(r"<input[^>]*aria-invalid[^>]*>", page.body)
+            assert [re.findall(r'\bname="(.*?)"', shown) for shown in inputs] == [[field]]
         # An administrator assigns no role, not even by a forged field.
         page = await admin.get(NEW)
         assert 'name="role"' not in page.body
