@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from urllib.parse import quote, unquote_plus, urlsplit
+from urllib.parse import quote, unquote_plus, unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
@@ -35,6 +35,9 @@ ANSWERED_BY = frozenset(
     }
 )
 """The parameters of authorization responses (RFC 6749, RFC 9207, OpenID Connect, JARM)."""
+
+FIXED_SEGMENTS = frozenset({"new", "preview", "selected"})
+"""Pages that stand beside those of objects whose names people choose."""
 
 # Every character of RFC 3986 except `#` and `*`, each `%` followed by two digits.
 _REST = r"(?:[A-Za-z0-9\-._~!$&'()+,;=:@/?]|%[0-9A-Fa-f]{2})*"
@@ -192,6 +195,20 @@ def encode_pairs(pairs: Iterable[tuple[str, str]]) -> str:
 def _quoted(text: str) -> str:
     # Codes and names need no encoding, and checking is cheaper than encoding.
     return text if _UNRESERVED.fullmatch(text) else quote(text, safe="")
+
+
+def path_segment(name: str) -> str:
+    """Return a name that people choose as a segment of a path, never that of a page beside it.
+
+    Paths are compared as sent: `new` and `%6Eew` are different ones.
+    """
+    return f"%{ord(name[0]):02X}{name[1:]}" if name in FIXED_SEGMENTS else _quoted(name)
+
+
+def name_in_segment(segment: str) -> str:
+    """Return the name in a segment of a path as it was sent; "" unless it is printable ASCII."""
+    name = unquote_to_bytes(segment).decode("latin-1")
+    return name if name.isascii() and name.isprintable() else ""
 
 
 def parse_url(text: str) -> Web | None:

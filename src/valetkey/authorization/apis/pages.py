@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 from typing import ClassVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -91,6 +90,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 from valetkey.web.body import Form
 
 APIS = ADDRESSES["admin_apis"]
@@ -114,7 +114,7 @@ _LONGEST = 80
 
 def api_address(api_id: str, act: str = "") -> str:
     """Return the URL of the page about an API, or about one operation on it."""
-    address = f"{ADDRESSES['admin_apis']}/{quote(api_id, safe='')}"
+    address = f"{ADDRESSES['admin_apis']}/{path_segment(api_id)}"
     return f"{address}/{act}" if act else address
 
 
@@ -389,8 +389,8 @@ class ApiPages(Struct, frozen=True):
 
 def named(request: AdminRequest) -> str:
     """Return the API id in the path. Raises Refused if no API can have it."""
-    name = request.arguments["api_id"]
-    if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
+    name = name_in_segment(request.arguments["api_id"])
+    if not name or len(name) > _LONGEST_ID:
         raise no_such_api()
     return name
 

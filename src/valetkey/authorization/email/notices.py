@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +28,7 @@ from valetkey.config.sections.people import MailSettings
 from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant, Lifetime, days, hours, later, minutes
 from valetkey.kernel.secret import Fingerprint, Prefix, Secret, fresh_id, fresh_secret, well_formed
+from valetkey.kernel.url import path_segment
 
 SIGN_UP = "/account/new"
 SIGN_UP_CONFIRM = "/account/new/confirm"
@@ -345,7 +345,7 @@ class Notices(Struct, frozen=True):
             if owner is None or owner.disabled_at is not None or owner.email_verified_at is None:
                 continue
             has_page = tx.members.find(app.id, uid) is not None
-            path = f"{DEVELOPER}/apps/{quote(app.id, safe='')}" if has_page else DEVELOPER
+            path = f"{DEVELOPER}/apps/{path_segment(app.id)}" if has_page else DEVELOPER
             values = {
                 **texts,
                 "username": owner.username,

@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_type_hints
-from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -42,6 +41,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 from valetkey.web.exchange import Response
 
 
@@ -275,8 +275,8 @@ class Call(Struct, frozen=True):
 
     def named(self, name: str) -> str:
         """Return a segment of the path, decoded. Raises Refused (not found) if unprintable."""
-        text = unquote_to_bytes(self.arguments[name]).decode("latin-1")
-        if not text.isascii() or not text.isprintable():
+        text = name_in_segment(self.arguments[name])
+        if self.arguments[name] and not text:
             raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "admin_api.name")
         return text
 
@@ -376,7 +376,7 @@ class ObjectLink(Struct, frozen=True):
     def to(self, identifier: str | int) -> tuple[str, str, str]:
         """Return slug, title and address of the link on the page of this object."""
         argument = self.path.rpartition("/")[2]
-        address = self.address.replace(argument, quote(str(identifier), safe=""))
+        address = self.address.replace(argument, path_segment(str(identifier)))
         return self.slug, self.title, address
 
 

@@ -32,6 +32,7 @@ from valetkey.authorization.storage.transaction import (
 from valetkey.authorization.tokens.identity_assertion import TrustedIssuer
 from valetkey.config.settings import Settings
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.account.security.overview import SecuritySections
@@ -96,7 +97,7 @@ def _hooks(settings: Settings) -> Hooks:
         return (
             None
             if provider is None
-            else (provider.name or provider.id, f"/admin/providers/{provider.id}")
+            else (provider.name or provider.id, f"/admin/providers/{path_segment(provider.id)}")
         )
 
     return Hooks(
@@ -121,7 +122,7 @@ def _search_kinds(services: Services) -> tuple[SearchKind, ...]:
     def find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
         stored = [provider.settings for provider in StoredProviders.of(tx).all()]
         matches = [
-            Match(it.name or it.id, f"/admin/providers/{it.id}", it.id)
+            Match(it.name or it.id, f"/admin/providers/{path_segment(it.id)}", it.id)
             for it in (*stored, *of_settings)
             if text.casefold() in f"{it.name} {it.id} {it.issuer}".casefold()
         ]

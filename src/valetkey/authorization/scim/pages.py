@@ -1,7 +1,6 @@
 """/admin/scim: credentials of directories that provision users by SCIM."""
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -48,6 +47,7 @@ from valetkey.authorization.site.shown_once import (
 )
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 from valetkey.web.body import Form
 
 SCIM = "/admin/scim"
@@ -221,7 +221,7 @@ class ScimPages(Struct, frozen=True):
 
 
 def _at(credential_id: str) -> str:
-    return f"{SCIM}/{quote(credential_id, safe='')}"
+    return f"{SCIM}/{path_segment(credential_id)}"
 
 
 def _last_used(credential: ScimCredentialShown, now: Instant) -> Part:

@@ -1,7 +1,6 @@
 """Pages about streams of security events in the console: list, failures, forms, operations."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -63,7 +62,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, S
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import masked
+from valetkey.kernel.url import masked, path_segment
 from valetkey.web.body import Form
 
 _FAILURES = 50
@@ -359,7 +358,7 @@ def _failure(failure: SignalFailure, now: Instant, *, whole: bool) -> Line:
 
 
 def _at(stream_id: str) -> str:
-    return f"{ADDRESS}/{quote(stream_id, safe='')}"
+    return f"{ADDRESS}/{path_segment(stream_id)}"
 
 
 def _short(kind: str) -> str:

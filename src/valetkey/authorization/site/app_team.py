@@ -1,7 +1,5 @@
 """Pages about one app, for its team: whom they require, and what all of them show."""
 
-from urllib.parse import quote, unquote
-
 from msgspec import Struct
 
 from valetkey.authorization.actions.teams import NOT_OWNER, TeamApp, find_own
@@ -17,6 +15,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; the paths of its other pages are below it."""
@@ -46,7 +45,7 @@ class AppHead(Struct, frozen=True):
 
     def path(self, pattern: str) -> str:
         """Return the path of a page of this app from the pattern that the page declares."""
-        return pattern.replace("{client_id}", quote(self.client_id, safe=""))
+        return pattern.replace("{client_id}", path_segment(self.client_id))
 
 
 class AppRequest(SignedInRequest, frozen=True, kw_only=True):
@@ -71,7 +70,7 @@ async def member_of_app(visit: PageVisit) -> AppRequest:
     Refused (not found), in the same words for an app of others and for none.
     """
     request = await signed_in(visit)
-    return await member_of(visit, request, decoded(request.arguments["client_id"]))
+    return await member_of(visit, request, name_in_segment(request.arguments["client_id"]))
 
 
 async def owner_of_app(visit: PageVisit) -> AppRequest:
@@ -105,15 +104,6 @@ async def confirmed_at(visit: PageVisit, request: AppRequest, section: str) -> A
     """Require recent authentication as well; the user returns to this page of the app."""
     await require_confirmed(visit.browsers, request, request.head.at(section))
     return request
-
-
-def decoded(segment: str) -> str:
-    """Return the client id in a path segment; "" for one that cannot be a client id."""
-    try:
-        client_id = unquote(segment, errors="strict")
-    except UnicodeDecodeError:
-        return ""
-    return client_id if client_id.isascii() and client_id.isprintable() else ""
 
 
 def head_of(app: TeamApp) -> AppHead:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from valetkey.authorization.actions.admin.search import Match, SearchKind
 from valetkey.authorization.feature import CommandGroup, Feature
@@ -16,7 +15,7 @@ from valetkey.authorization.webhooks.operations import WEBHOOKS
 from valetkey.authorization.webhooks.rules import reseal_all
 from valetkey.authorization.webhooks.storage import SubscribedEvents, Webhooks, delete_of_client
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import masked
+from valetkey.kernel.url import masked, path_segment
 
 if TYPE_CHECKING:
     from valetkey.authorization.site.page import AnyPage
@@ -36,7 +35,7 @@ def _of_apps(services: Services, frame: str) -> "tuple[AnyPage, ...]":
 
 def _find(tx: Transaction, text: str, limit: int) -> Sequence[Match]:
     webhooks = [it for it in Webhooks.of(tx).of_operator() if text.casefold() in it.url.casefold()]
-    return [Match(it.url, f"/admin/webhooks/{quote(it.id, safe='')}") for it in webhooks[:limit]]
+    return [Match(it.url, f"/admin/webhooks/{path_segment(it.id)}") for it in webhooks[:limit]]
 
 
 def _named(tx: Transaction, webhook_id: str) -> tuple[str, str] | None:
@@ -44,7 +43,7 @@ def _named(tx: Transaction, webhook_id: str) -> tuple[str, str] | None:
     if webhook is None:
         return None
     # Those of apps have no page in the console.
-    page = "" if webhook.client_id else f"/admin/webhooks/{quote(webhook_id, safe='')}"
+    page = "" if webhook.client_id else f"/admin/webhooks/{path_segment(webhook_id)}"
     # Its path may be a secret of the receiver, which only some roles see.
     return (masked(webhook.url), page)
 

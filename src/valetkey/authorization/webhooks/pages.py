@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -117,7 +117,7 @@ from valetkey.authorization.webhooks.storage import WebhookQueue, Webhooks
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import masked
+from valetkey.kernel.url import masked, path_segment
 from valetkey.web.body import Form
 
 _ID = 100
@@ -175,7 +175,7 @@ class Area(Struct, Generic[R], frozen=True):
         """Return the address of the list or of a webhook."""
         head = self.head(request)
         address = self.path if head is None else head.path(self.path)
-        return f"{address}/{quote(webhook_id, safe='')}" if webhook_id else address
+        return f"{address}/{path_segment(webhook_id)}" if webhook_id else address
 
     def webhook_in_path(self, tx: Transaction, request: R) -> Webhook:
         """Return the webhook in the path. Raises Refused (not found), also for another owner's."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -32,6 +31,7 @@ from valetkey.authorization.storage.users import (
 )
 from valetkey.kernel.moment import Instant, Lifetime
 from valetkey.kernel.refusal import ErrorCode, Refused
+from valetkey.kernel.url import path_segment
 
 RECOVERY_CODE = "recovery_code"
 
@@ -404,7 +404,7 @@ def named_object(tx: Transaction, subject: str) -> tuple[str, str] | None:
     if kind == "group":
         group = tx.groups.find_by_id(id_)
         address = ADDRESSES["admin_groups"]
-        return None if group is None else (group.name, f"{address}/{quote(group.name, safe='')}")
+        return None if group is None else (group.name, f"{address}/{path_segment(group.name)}")
     if kind == "token":
         token = tx.api_tokens.find(id_)
         return None if token is None else (token.name, f"{ADDRESSES['admin_tokens']}/{token.id}")

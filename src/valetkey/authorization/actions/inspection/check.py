@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from valetkey.kernel.keyring import Keyring
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 
 
 class Level(StrEnum):
@@ -120,7 +120,7 @@ class Finding(Struct, frozen=True):
     @property
     def console(self) -> str:
         """The page of the console where the problem is fixed, "" for none."""
-        escaped = {name: quote(value, safe="") for name, value in self.values.items()}
+        escaped = {name: path_segment(value) for name, value in self.values.items()}
         return self.condition.console % escaped
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -84,6 +83,7 @@ from valetkey.kernel.preconditions import FAILED, Preconditions, preconditions
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 from valetkey.web.body import Form
 
 ATTRIBUTES = "/admin/attributes"
@@ -272,9 +272,7 @@ class Kind(Struct, frozen=True):
 
 def address_of(list_address: str, name: str) -> str:
     """Return the address of the page about a declaration."""
-    # A declaration can be called as a page beside it: "new" and "%6Eew" are different paths.
-    quoted = f"%{ord(name[0]):02X}{name[1:]}" if name in {"new", "preview"} else quote(name, "")
-    return f"{list_address}/{quoted}"
+    return f"{list_address}/{path_segment(name)}"
 
 
 def _schema_type(item: AttributeShown) -> Part:
@@ -544,7 +542,7 @@ class DeclarationPages(Struct, frozen=True):
         again = replace(subject, etag=form.get("etag") or "")
         name = values[_NAME].strip()[:_LONGEST] if item is None else item.name
         try:
-            path = {kind.argument: quote(name, safe="")}
+            path = {kind.argument: path_segment(name)}
             declaration = self._wanted(body)
             call = call_of(
                 self.services, kind.declares, request.actor, request.now, path, declaration

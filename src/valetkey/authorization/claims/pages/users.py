@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -46,6 +45,7 @@ from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.scope import Scope
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 
 _LONGEST = {"person": 200, "client": 200, "api": 500, "scope": 1_000}
 _MOST_APIS = 200
@@ -134,7 +134,7 @@ class ClaimsPreviewPages(Struct, frozen=True):
             several = tuple(line_of(user, request.now) for user in users[:10] if len(users) > 1)
             return Show(replace(page, faults=faults, several=several))
         requested = {name: parameters[name] for name in ("api", "scope") if parameters[name]}
-        path = {"uid": str(users[0].uid), "client_id": quote(parameters["client"], safe="")}
+        path = {"uid": str(users[0].uid), "client_id": path_segment(parameters["client"])}
         try:
             call = call_of(self.services, PREVIEW, actor, request.now, path, query=requested)
             preview = await value_of(call, ClaimsPreview)

@@ -74,6 +74,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, S
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 from valetkey.web.body import Form
 
 PROVIDERS = "/admin/providers"
@@ -215,7 +216,7 @@ class ProviderPages(Struct, frozen=True):
     ) -> Outcome:
         if confirmed.operation is DELETE_PROVIDER:
             return SeeOther(f"{PROVIDERS}?deleted=1")
-        address = provider_address(request.arguments["provider"])
+        address = provider_address(name_in_segment(request.arguments["provider"]))
         return SeeOther(f"{address}?done={confirmed.button.slug}")
 
     async def _linked(self, request: AdminRequest, shown: ProviderShown) -> LinkedAccounts:
@@ -324,7 +325,7 @@ async def read_provider(services: Services, request: AdminRequest) -> ProviderSh
 
 def provider_address(provider_id: str) -> str:
     """Return the URL of the page about a provider."""
-    return f"{PROVIDERS}/{provider_id}"
+    return f"{PROVIDERS}/{path_segment(provider_id)}"
 
 
 EDIT = f"{PROVIDER}/edit"

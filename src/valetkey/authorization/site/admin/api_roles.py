@@ -1,7 +1,6 @@
 """Roles of users and groups at APIs: shown, assigned and removed."""
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -43,6 +42,7 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 
 API = "/apis/{api_id}"
 """The path of an API, as links to its page have it."""
@@ -161,7 +161,7 @@ class ApiRoleForms(Struct, frozen=True):
         """Assign the role to a group, or remove it."""
         name = request.arguments["group"]
         done = await self._run(request, ASSIGN_GROUP_ROLE, WITHDRAW_GROUP_ROLE, {"group": name})
-        return SeeOther(f"{group_address(name)}?done={done}")
+        return SeeOther(f"{group_address(name_in_segment(name))}?done={done}")
 
     async def _run(
         self,
@@ -174,7 +174,7 @@ class ApiRoleForms(Struct, frozen=True):
         api_id, _, role = (request.form.get("role") or "")[:_LONGEST].partition(" ")
         if not api_id or not role:
             raise page_not_found()
-        path = {"api_id": quote(api_id, safe=""), "role": quote(role, safe=""), **holder}
+        path = {"api_id": path_segment(api_id), "role": path_segment(role), **holder}
         operation = withdraw if removes else assign
         call = call_of(self.services, operation, request.actor, request.now, path)
         await operation.run(call)

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -46,6 +45,7 @@ from valetkey.authorization.site.page import (
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 from valetkey.web.body import Form, read_query
 from valetkey.web.exchange import Request
 
@@ -154,7 +154,7 @@ class Confirmed(Struct, frozen=True):
         if self.button.carries is None:
             return self.button.path_arguments
         name, argument = self.button.carries
-        return {**self.button.path_arguments, argument: quote(form.get(name) or "", safe="")}
+        return {**self.button.path_arguments, argument: path_segment(form.get(name) or "")}
 
     def call(self, services: Services, actor: Actor, request: VisitorRequest) -> Call:
         """Return the operation call of the submitted form. Raises Refused for an invalid field."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from valetkey.authorization.site.page import Act, Outcome, Page, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
+from valetkey.kernel.url import path_segment
 
 SHOWN = 50
 """Maximum number of entries on a page of a list, and of those selected at once."""
@@ -128,7 +128,7 @@ class SelectedPages(Struct, frozen=True):
         self, request: AdminRequest, confirmed: Confirmed, selected: SelectedEntry
     ) -> SelectedEntry:
         operation = confirmed.operation
-        arguments = {self.selection.argument: quote(selected.value, safe="")}
+        arguments = {self.selection.argument: path_segment(selected.value)}
         try:
             await operation.run(
                 call_of(self.services, operation, request.actor, request.now, arguments)

@@ -1,7 +1,6 @@
 """/admin/clients/{client_id}: one app, and the operations on it."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
@@ -9,7 +8,6 @@ from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import LATEST, ClientWithUses, no_such_client
 from valetkey.authorization.actions.clients import metadata_of
-from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.client import (
     DISCOURAGED,
@@ -53,6 +51,7 @@ from valetkey.authorization.site.admin.confirm import (
 )
 from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
+from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.object_page import (
     Adder,
     Fact,
@@ -87,6 +86,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 from valetkey.web.body import Form
 
 CLIENT = "/admin/clients/{client_id}"
@@ -169,7 +169,7 @@ class ClientPages(Struct, frozen=True):
         group = (request.form.get("group") or "").strip()[:_LONGEST_ID]
         path = {
             "client_id": request.arguments["client_id"],
-            "group": quote(group, safe=""),
+            "group": path_segment(group),
         }
         call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
         try:
@@ -286,8 +286,8 @@ def _address(request: AdminRequest) -> str:
 def named(request: AdminRequest) -> str:
     """Return the client id in the path. Raises Refused (not found) for other text."""
     # Generated ids need no encoding in a URL; ids chosen by operators may.
-    name = unquote_to_bytes(request.arguments["client_id"]).decode("latin-1")
-    if len(name) > _LONGEST_ID or not name.isascii() or not name.isprintable():
+    name = name_in_segment(request.arguments["client_id"])
+    if not name or len(name) > _LONGEST_ID:
         raise no_such_client()
     return name
 
@@ -466,7 +466,7 @@ def _groups(
         translatable("Groups with access"),
         tuple(
             Line(
-                text(name, f"{ADDRESSES['admin_groups']}/{quote(name, safe='')}"),
+                text(name, group_address(name)),
                 act=LineButton(
                     with_query(f"{address}/remove-group", {"group": name}),
                     translatable("Remove"),

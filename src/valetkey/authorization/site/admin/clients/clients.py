@@ -1,7 +1,6 @@
 """/admin/clients: list, search and filter the apps; /new registers one."""
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -50,6 +49,7 @@ from valetkey.authorization.storage.search import (
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 
 CLIENTS = ADDRESSES["admin_clients"]
 NEW = "/admin/clients/new"
@@ -113,7 +113,7 @@ class ClientListPages(Struct, frozen=True):
 
 def client_address(client_id: str, act: str = "") -> str:
     """Return the URL of the page about an app, or about one operation on it."""
-    address = f"{CLIENTS}/{quote(client_id, safe='')}"
+    address = f"{CLIENTS}/{path_segment(client_id)}"
     return f"{address}/{act}" if act else address
 
 

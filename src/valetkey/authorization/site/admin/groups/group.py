@@ -1,7 +1,6 @@
 """/admin/groups/{group}: one group, its members, and the operations on it."""
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -75,6 +74,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import name_in_segment, path_segment
 from valetkey.web.body import Form
 
 GROUP = "/admin/groups/{group}"
@@ -206,7 +206,7 @@ class GroupPages(Struct, frozen=True):
         """Give the group access to an app."""
         name = _named(request)
         client_id = (request.form.get("client") or "").strip()[:_LONGEST]
-        path = {"client_id": quote(client_id, safe=""), "group": quote(name, safe="")}
+        path = {"client_id": path_segment(client_id), "group": path_segment(name)}
         call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
         try:
             await ADD_GROUP.run(call)
@@ -396,8 +396,8 @@ def _other_apps(tx: Transaction, actor: Actor, had: set[str]) -> Sequence[tuple[
 
 
 def _named(request: AdminRequest) -> str:
-    name = request.arguments["group"]
-    if not name.isascii() or not name.isprintable() or len(name) > _LONGEST:
+    name = name_in_segment(request.arguments["group"])
+    if not name or len(name) > _LONGEST:
         raise no_such_group()
     return name
 

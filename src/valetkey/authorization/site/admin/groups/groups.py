@@ -1,7 +1,6 @@
 """/admin/groups: list groups by name, create one, and edit one."""
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -48,6 +47,7 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
+from valetkey.kernel.url import path_segment
 
 GROUPS = ADDRESSES["admin_groups"]
 NEW = "/admin/groups/new"
@@ -134,7 +134,7 @@ class GroupListPages(Struct, frozen=True):
 
 def group_address(name: str) -> str:
     """Return the URL of the page about a group."""
-    return f"{GROUPS}/{quote(name, safe='')}"
+    return f"{GROUPS}/{path_segment(name)}"
 
 
 def _name(text: str | None) -> str:
