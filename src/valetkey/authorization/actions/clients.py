@@ -1,6 +1,6 @@
 """Register, change, disable and enable clients, for site, API and commands."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from msgspec import Struct
@@ -197,9 +197,7 @@ class Registrar(Struct, frozen=True):
         if not tx.clients.change(new):
             return (MetadataError("client_id", "a client that is registered"),)
         values = (
-            _changed_values(client, new, changed)
-            if self.channel in OPERATORS_CHANNELS
-            else ((), ())
+            changed_values(client, new, changed) if self.channel in OPERATORS_CHANNELS else ((), ())
         )
         tx.events.add(ClientChanged(client.id, self.channel, changed, *values), now)
         # A changed name or redirect URI was not reviewed: the client is no longer verified.
@@ -358,15 +356,19 @@ def metadata_of(client: Client) -> ClientMetadata:
 
 def changed_fields(before: Client, after: Client) -> tuple[str, ...]:
     """Return the names of the fields that differ between two records of one client."""
-    apart = {"secrets", "changed_at", "key_set", "logo"}
-    names = [
-        name
-        for name in Client.__struct_fields__
-        if name not in apart and getattr(before, name) != getattr(after, name)
-    ]
-    if before.key_set.document() != after.key_set.document():
+    apart = {"secrets", "changed_at", "key_set", "logo", "openid"}
+    names = [name for name in _differing(before, after) if name not in apart]
+    of_openid = _differing(before.openid, after.openid)
+    names += [name for name in of_openid if name != "encryption_keys"]
+    # Keys for encryption are registered with the others.
+    if before.key_set.document() != after.key_set.document() or "encryption_keys" in of_openid:
         names.append("key_set")
     return tuple(names)
+
+
+def _differing(before: Struct, after: Struct) -> Sequence[str]:
+    fields = before.__struct_fields__
+    return [name for name in fields if getattr(before, name) != getattr(after, name)]
 
 
 def changed_labels(before: Client, after: Client) -> tuple[str, ...]:
@@ -382,13 +384,17 @@ def _values(client: Client) -> Mapping[str, object]:
     return {name: field.value_of(metadata) for name, field in FIELDS.items()}
 
 
-def _changed_values(
+def changed_values(
     before: Client, after: Client, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the fields of these names before and after the change, each as a short text."""
-    return tuple(_display_value(getattr(before, n)) for n in names), tuple(
-        _display_value(getattr(after, n)) for n in names
+    return tuple(_display_value(_value_of(before, name)) for name in names), tuple(
+        _display_value(_value_of(after, name)) for name in names
     )
+
+
+def _value_of(client: Client, name: str) -> object:
+    return getattr(client if name in Client.__struct_fields__ else client.openid, name)
 
 
 def _display_value(value: object) -> str:
@@ -398,7 +404,7 @@ def _display_value(value: object) -> str:
     elif value is None or isinstance(value, str | int | Scope):
         text = "" if value is None else str(value)
     else:
-        # Keys and OpenID Connect metadata are too long to be shown.
+        # Keys are too long to be shown.
         text = "…"
     return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
 

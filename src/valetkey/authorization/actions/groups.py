@@ -1,5 +1,6 @@
 """Groups of users: create, change, join and leave them; roles of users and groups at APIs."""
 
+from valetkey.authorization.actions.clients import changed_values
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.event.accounts import (
     ApiRoleAssigned,
@@ -22,9 +23,11 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.text import FilledText, translatable
 from valetkey.kernel.url import canonical
 
+CONTAINS_GROUPS = translatable("this group contains groups; delete or move them first")
 MOST_RENAMED = 1_000
 """A group that more apps than this require cannot be renamed: all are changed at once."""
 
+_REQUIRED = ("required_groups",)
 _TAKEN = input_fault("name", "name.taken")
 
 Faults = tuple[MetadataError, ...]
@@ -79,10 +82,16 @@ def _parent(tx: Transaction, name: str) -> str | MetadataError:
         return ""
     parent = tx.groups.find_to_change(name)
     if parent is None:
-        return input_fault("parent", "group.unknown")
+        return unknown_group(tx, name, input_fault("parent", "group.unknown"))
     if parent.parent:
         return fault("parent", "group.nested", parent=parent.parent)
     return parent.id
+
+
+def unknown_group(tx: Transaction, name: str, error: MetadataError) -> MetadataError:
+    """Return the error about a name that no group has: it suggests one that differs in case."""
+    similar = tx.groups.find_similar(name)
+    return error if similar is None else fault(error.field, "group.similar", name=similar.name)
 
 
 def _rename_in_clients(
@@ -101,11 +110,14 @@ def _rename_in_clients(
             "group.required",
         )
     for client in clients:
-        names = [after if name == before else name for name in client.openid.required_groups]
+        required = client.openid.required_groups
+        names = [after if name == before else name for name in required]
         # The apps may have required the new name as well, without a group of that name.
         openid = replace(client.openid, required_groups=tuple(dict.fromkeys(names)))
-        tx.clients.change(replace(client, openid=openid, changed_at=now))
-        tx.events.add(ClientChanged(client.id, channel, ("openid",), ("…",), ("…",)), now)
+        changed = replace(client, openid=openid, changed_at=now)
+        tx.clients.change(changed)
+        values = changed_values(client, changed, _REQUIRED)
+        tx.events.add(ClientChanged(client.id, channel, _REQUIRED, *values), now)
 
 
 def _rename_in_apis(tx: Transaction, before: str, after: str, now: Instant) -> None:
@@ -126,7 +138,7 @@ def _rename_in_apis(tx: Transaction, before: str, after: str, now: Instant) -> N
         required = tuple(dict.fromkeys(names))
         changed = replace(api, required_groups=required, changed_at=now)
         tx.apis.change(changed, canonical(api.identifier))
-        tx.events.add(ApiChanged(api.id, api.identifier, ("required_groups",)), now)
+        tx.events.add(ApiChanged(api.id, api.identifier, _REQUIRED), now)
 
 
 def delete(tx: Transaction, group: Group, now: Instant) -> bool:
@@ -134,7 +146,7 @@ def delete(tx: Transaction, group: Group, now: Instant) -> bool:
     if tx.groups.has_groups(group):
         raise Refused.because(
             ErrorCode.CONFLICT,
-            translatable("this group contains groups; delete them first"),
+            CONTAINS_GROUPS,
             "group.full",
         )
     if not tx.groups.delete(group, now):

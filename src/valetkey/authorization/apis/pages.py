@@ -2,8 +2,9 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import chain
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -52,7 +53,7 @@ from valetkey.authorization.site.admin.confirm import (
     Subject,
     confirmation,
 )
-from valetkey.authorization.site.admin.groups.groups import group_address
+from valetkey.authorization.site.admin.groups.groups import required_group
 from valetkey.authorization.site.admin.input_fields import Choices, Words, as_text
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.admin.object_page import (
@@ -290,6 +291,8 @@ class _ApiState(Struct, frozen=True):
     secrets: Sequence[ClientSecret]
     reach: ApiUsage
     activity: RecentEvents
+    #: Groups that the API requires and that exist.
+    groups: Collection[str]
 
 
 class ApiPages(Struct, frozen=True):
@@ -382,6 +385,7 @@ class ApiPages(Struct, frozen=True):
                 secrets,
                 tx.apis.usage_of(api.id, now),
                 activity_about(tx, f"api:{api.id}", now, self.services.kinds),
+                {name for name in api.required_groups if tx.groups.find(name) is not None},
             )
 
         return await self.services.store.scan(read_state)
@@ -412,7 +416,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
             (translatable("Connected apps"), seen.reach.apps),
             (translatable("Authorizations"), seen.reach.authorizations),
         ),
-        facts=tuple(_facts(api, now)),
+        facts=tuple(_facts(api, seen.groups, now)),
         links=(*edit, ("protect", translatable("Protect this API"), f"{address}/protect")),
         actions=tuple(
             offer
@@ -453,7 +457,7 @@ def _page(seen: _ApiState, request: AdminRequest, done: str) -> ObjectPage:
     )
 
 
-def _facts(api: Api, now: Instant) -> Iterator[Fact]:
+def _facts(api: Api, existing: Collection[str], now: Instant) -> Iterator[Fact]:
     yield Fact(translatable("Identifier"), (Part("copy", api.identifier, small="identifier"),))
     yield Fact(translatable("Client ID"), (Part("copy", api.id, small="client-id"),))
     for name, field in API_FIELDS.items():
@@ -475,8 +479,8 @@ def _facts(api: Api, now: Instant) -> Iterator[Fact]:
         )
     yield Fact(translatable("Allowed apps"), apps)
     if api.required_groups:
-        groups = tuple(text(group, group_address(group)) for group in api.required_groups)
-        yield Fact(translatable("Groups with access"), groups)
+        parts = (required_group(name, exists=name in existing) for name in api.required_groups)
+        yield Fact(translatable("Groups with access"), tuple(chain.from_iterable(parts)))
     if api.shares_scopes:
         shared = words(translatable("shared with other APIs"))
         yield Fact(translatable("Names of permissions"), (shared,))

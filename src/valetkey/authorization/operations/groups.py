@@ -407,7 +407,8 @@ def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
         return input_fault("groups", "number.most", most=MOST_OF_USER)
     named_groups = {name: group for name in names if (group := tx.groups.find(name)) is not None}
     if unknown := [name for name in names if name not in named_groups]:
-        return fault("groups", "group.none", name=unknown[0][:80])
+        none = fault("groups", "group.none", name=unknown[0][:80])
+        return groups.unknown_group(tx, unknown[0], none)
     return named_groups
 
 

@@ -86,6 +86,17 @@ class Groups(Struct, frozen=True):
             limit=limit,
         )
 
+    def find_similar(self, name: str) -> Group | None:
+        """Return one of the first 2,000 groups whose name differs from this one in case alone."""
+        return GROUPS.find(
+            self.db,
+            "SELECT * FROM user_groups WHERE id IN (SELECT id FROM user_groups"
+            " WHERE deleted_at IS NULL ORDER BY name LIMIT :examined)"
+            " AND lower(name) = lower(:name) ORDER BY name LIMIT 1",
+            name=name,
+            examined=MOST_LOOKED_AT,
+        )
+
     def list_descending(self, before: str, limit: int, part: str = "") -> Sequence[Group]:
         """Return at most `limit` groups whose names precede `before`, last first; "" for the end.
 

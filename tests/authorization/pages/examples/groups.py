@@ -144,7 +144,7 @@ def groups_examples(
         ("Everybody who works here",),
         ends=Impact(members=1_204, closed_apps=1, closed_apis=1),
         danger=True,
-        fault="this group contains groups; delete them first",
+        fault="this group contains groups; delete or move them first",
         confirms="staff",
     )
     other = Adder(

@@ -336,6 +336,10 @@ FAULTS: Mapping[str, FaultText] = MappingProxyType(
             "groups that exist; there is no %(name)s",
             translatable("Enter existing groups: there is no group %(name)s."),
         ),
+        "group.similar": FaultText(
+            "an existing group, such as %(name)s",
+            translatable("Enter an existing group. Did you mean %(name)s?"),
+        ),
         "group.name": FaultText("the name of a group", translatable("Enter the name of a group.")),
         "username.taken": FaultText(
             "another one: this username or email address is taken",

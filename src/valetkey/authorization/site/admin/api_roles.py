@@ -24,6 +24,7 @@ from valetkey.authorization.site.admin.administrator import (
     administrator,
     page_not_found,
 )
+from valetkey.authorization.site.admin.confirm import done_word
 from valetkey.authorization.site.admin.groups.groups import group_address
 from valetkey.authorization.site.admin.object_page import (
     Adder,
@@ -177,5 +178,5 @@ class ApiRoleForms(Struct, frozen=True):
         path = {"api_id": path_segment(api_id), "role": path_segment(role), **holder}
         operation = withdraw if removes else assign
         call = call_of(self.services, operation, request.actor, request.now, path)
-        await operation.run(call)
-        return "api-role-removed" if removes else "api-role"
+        result = await operation.run(call)
+        return done_word("api-role-removed" if removes else "api-role", result.value)

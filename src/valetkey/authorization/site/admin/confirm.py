@@ -15,6 +15,7 @@ from valetkey.authorization.model.user import User
 from valetkey.authorization.operations.operation import (
     Button,
     Call,
+    Done,
     InvalidInput,
     Operation,
     Result,
@@ -52,6 +53,10 @@ from valetkey.web.exchange import Request
 R = TypeVar("R", bound=VisitorRequest)
 
 MISMATCH = translatable("The name does not match. Enter it exactly as shown above.")
+UNCHANGED = "unchanged"
+"""What `done` is after an operation that found nothing to change."""
+
+NOTHING_CHANGED = translatable("Nothing changed: it was so before.")
 _LONGEST = 500
 _BAD_REQUEST = 400
 _ENDED_BEFORE = frozenset({"admin.secret", "admin.key", "admin.token"})
@@ -88,6 +93,8 @@ class Impact(Struct, frozen=True):
     members: int | None = None
     closed_apps: int | None = None
     closed_apis: int | None = None
+    #: Names and pages of those apps.
+    closed_app_names: tuple[tuple[str, str], ...] = ()
     #: Apps without another owner.
     orphans: int = 0
 
@@ -109,6 +116,8 @@ class Subject(Struct, frozen=True):
     above: str = ""
     confirms: str = ""
     consequences: tuple[str, ...] = ()
+    #: Why the operation is not possible; there is no button then.
+    refused: str = ""
     #: The template of the area, and the app that its pages are about, if any.
     frame: str = "admin/frame.html"
     app: object = None
@@ -141,6 +150,8 @@ class ConfirmPage(Struct, frozen=True):
     app: object = None
     #: What the operation found to be wrong.
     error: InputField | None = None
+    #: Why the operation is not possible; there is no form then.
+    refused: str = ""
 
 
 class Confirmed(Struct, frozen=True):
@@ -181,16 +192,17 @@ class Confirmed(Struct, frozen=True):
             text=button.text,
             name=subject.name,
             facts=subject.facts,
-            ends=subject.ends if button.shows_impact else None,
+            ends=subject.ends if button.shows_impact and not subject.refused else None,
             danger=button.danger,
             fields=tuple(self._fields(subject)),
             hidden=() if carries is None else ((carries[0], form.get(carries[0]) or ""),),
-            fault=fault,
+            fault="" if subject.refused else fault,
             confirms=(subject.confirms or subject.name) if button.irreversible else "",
             above=subject.above,
             consequences=(*subject.consequences, *button.consequences),
             frame=subject.frame,
             app=subject.app,
+            refused=subject.refused,
         )
 
     def _fields(self, subject: Subject) -> Iterator[FieldShown]:
@@ -295,6 +307,8 @@ class Buttons(Struct, frozen=True):
 
     def done(self, slug: str | None, others: Mapping[str, str] | None = None) -> str:
         """Return the message after the operation behind this button; `others` are further ones."""
+        if slug == UNCHANGED:
+            return NOTHING_CHANGED
         operation_button = self.by_slug.get(slug or "")
         return (
             (others or {}).get(slug or "", "")
@@ -305,6 +319,11 @@ class Buttons(Struct, frozen=True):
     def may(self, slug: str, powers: ActorPermissions, about: User | None = None) -> bool:
         """Return whether the role allows the operation of this button."""
         return powers.allow(self.by_slug[slug].operation.permission, about)
+
+
+def done_word(slug: str, value: object) -> str:
+    """Return what `done` is after an operation with this result; `slug` if it changed anything."""
+    return UNCHANGED if value == Done(changed=False) else slug
 
 
 Describe = Callable[[R, Confirmed, Form], Awaitable[Subject]]
@@ -383,7 +402,9 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
             result = Result()
         if result.file is not None:
             return Download(result.file.name, result.file.media, result.file.content)
-        return await self.finish(request, confirmed, result.value)
+        button = confirmed.button
+        button = replace(button, slug=done_word(button.slug, result.value))
+        return await self.finish(request, replace(confirmed, button=button), result.value)
 
     async def _ask(
         self, request: R, form: Form, fault: str = "", error: MetadataError | None = None

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin.search import is_gone
+from valetkey.authorization.actions.groups import unknown_group
 from valetkey.authorization.model.user import fold
 from valetkey.authorization.protocol.register.faults import MetadataError, input_fault
 from valetkey.authorization.storage.search import END, ClientFilter
@@ -27,13 +28,14 @@ class Reference(Struct, frozen=True):
     """The objects that a field names: those it offers, and those that a text can mean.
 
     A text is a value or a name; several objects can have that name. Without `find` the operation
-    judges the text. `kind` begins the codes of faults; `also` are words with a meaning of their
-    own.
+    judges the text. `kind` begins the codes of faults, which `explain` may replace; `also`
+    are words with a meaning of their own.
     """
 
     offered: Callable[[Transaction], Sequence[Named]]
     find: Callable[[Transaction, str], Sequence[Named]] | None = None
     kind: str = ""
+    explain: Callable[[Transaction, str, MetadataError], MetadataError] = lambda _tx, _text, it: it
     also: tuple[str, ...] = ()
 
     def candidates(self, tx: Transaction, text: str) -> Sequence[Named]:
@@ -93,7 +95,8 @@ async def resolved(
                 candidates = () if line in had else reference.candidates(tx, line)
                 if line not in had and len(candidates) != 1:
                     code = f"{reference.kind}.{'ambiguous' if candidates else 'unknown'}"
-                    faults.append(input_fault(f"{name}/{number}", code))
+                    error = input_fault(f"{name}/{number}", code)
+                    faults.append(reference.explain(tx, line, error))
                 meant.append(candidates[0][0] if len(candidates) == 1 else line)
             values[name] = "\n".join(meant)
         return values, faults
@@ -153,13 +156,14 @@ def _api(tx: Transaction, text: str) -> Sequence[Named]:
 APPS = Reference(_apps, _app, "app")
 """Apps, by name or client ID."""
 
-ANY_APP = Reference(_apps, _app, "app", ("any",))
+ANY_APP = Reference(_apps, _app, "app", also=("any",))
 """Apps, or the word any."""
 
 GROUPS = Reference(
     lambda tx: [(group.name, group.description) for group in tx.groups.list("", MOST_OFFERED)],
     _group,
     "group",
+    unknown_group,
 )
 """Groups, by name."""
 
@@ -170,5 +174,5 @@ def apis(default: str) -> Reference:
         lambda tx: [(api.identifier, api.name) for api in tx.apis.page("", MOST_OFFERED)],
         _api,
         "api",
-        (default,),
+        also=(default,),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.authorization.endpoints.admin.people import confirmation
 from tests.authorization.endpoints.admin.things.desk import administrator, do, page
 from tests.authorization.endpoints.admin_api.programs import caller
 from tests.support.harness import ADA, Harness, run
@@ -37,7 +38,7 @@ def test_group_gets_access_to_app_from_either_page_and_loses_it(tmp_path: Path) 
         assert answer.location == "/admin/groups/crew?done=app"
         assert await _required(it, "web") == ("staff", "crew")
         again = await browser.submit(group, "give", client="web")
-        assert again.location == "/admin/groups/crew?done=app"
+        assert again.location == "/admin/groups/crew?done=unchanged"
         assert await _required(it, "web") == ("staff", "crew")
         assert "/admin/clients/web" in (await page(browser, "/admin/groups/crew")).body
         for path in ("/admin/clients/web", "/admin/groups/crew"):
@@ -106,18 +107,15 @@ def test_group_is_created_joined_left_and_deleted(tmp_path: Path) -> None:
         member = await page(browser, "/admin/groups/engineering")
         assert "/admin/users/1001" in member.body
         assert "/admin/groups/engineering" in (await page(browser, "/admin/users/1001")).body
-        question = " ".join((await page(browser, "/admin/groups/staff/delete")).body.split())
-        assert "1 app requires the group." in question
-        assert "1 API requires the group." in question
-        full = await do(browser, "/admin/groups/staff/delete")
-        assert full.status == 400
-        assert "This group contains groups; delete them first" in full.body
         question = " ".join((await page(browser, "/admin/groups/engineering/delete")).body.split())
         assert "1 user loses the group." in question
         left = await do(browser, "/admin/groups/engineering/remove?uid=1001")
         assert left.location == "/admin/groups/engineering?done=remove"
         assert not await it.read(lambda tx: tx.groups.names_of(ADA))
         for name in ("engineering", "staff"):
+            question = " ".join((await page(browser, f"/admin/groups/{name}/delete")).body.split())
+            assert ("1 app requires the group." in question) == (name == "staff")
+            assert ("1 API requires the group." in question) == (name == "staff")
             assert (await do(browser, f"/admin/groups/{name}/delete")).location == (
                 "/admin/groups?deleted=1"
             )
@@ -250,5 +248,118 @@ def test_reader_sees_group_and_may_change_nothing(tmp_path: Path, role: Role) ->
         assert 'id="add"' not in shown
         for path in ("new", "staff/edit", "staff/delete", "staff/remove?uid=1001"):
             assert (await browser.get(f"/admin/groups/{path}")).status == 404, path
+
+    run(tmp_path, story)
+
+
+def test_deleted_group_is_shown_at_apps_that_require_it(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        openid = OpenIdRegistration(required_groups=("staff",))
+        await it.client("web", name="Reading Club", openid=openid)
+        browser = await administrator(it)
+        owner = await caller(it)
+        body = {"identifier": "https://a.example", "name": "A", "required_groups": ["staff"]}
+        api = await owner.call("POST", "/apis", body)
+        api_id = api.headers["location"].rpartition("/")[2]
+        await do(browser, "/admin/groups/new", name="staff")
+        assert 'href="/admin/groups/staff"' in (await page(browser, "/admin/clients/web")).body
+        question = await page(browser, "/admin/groups/staff/delete")
+        assert 'href="/admin/clients/web"><bdi>Reading Club</bdi>' in question.body
+        assert "still require it after the deletion" in question.body
+        await do(browser, "/admin/groups/staff/delete")
+        assert await _required(it, "web") == ("staff",)
+        for path in ("/admin/clients/web", f"/admin/apis/{api_id}"):
+            shown = (await page(browser, path)).body
+            assert "This group does not exist." in shown
+            assert 'href="/admin/groups/staff"' not in shown
+        removed = await do(browser, "/admin/clients/web/remove-group?group=staff")
+        assert removed.location == "/admin/clients/web?done=remove-group"
+
+    run(tmp_path, story)
+
+
+def test_group_that_contains_groups_is_not_asked_about(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        earlier = await page(browser, "/admin/groups/staff/delete")
+        await do(browser, "/admin/groups/new?in=staff", name="engineering")
+        question = (await page(browser, "/admin/groups/staff/delete")).body
+        assert "This group contains groups; delete or move them first." in question
+        assert 'id="do"' not in question
+        full = await browser.submit(earlier, "do", **confirmation(earlier))
+        assert full.status == 400
+        assert full.body.count("This group contains groups; delete or move them first.") == 1
+        assert "loses the group" not in question
+        await do(browser, "/admin/groups/engineering/edit", parent="")
+        deleted = await do(browser, "/admin/groups/staff/delete")
+        assert deleted.location == "/admin/groups?deleted=1"
+
+    run(tmp_path, story)
+
+
+def test_event_names_required_groups(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        await browser.submit(await page(browser, "/admin/clients/web"), "give", group="staff")
+        await do(browser, "/admin/groups/staff/edit", name="crew")
+        changes = [
+            record.data for record in await it.event_records() if record.name == "client.changed"
+        ]
+        assert len(changes) == 2
+        for data, before, after in zip(changes, ("", "staff"), ("staff", "crew"), strict=True):
+            assert '"fields":["required_groups"]' in data
+            assert f'"before":["{before}"],"after":["{after}"]' in data
+
+    run(tmp_path, story)
+
+
+def test_second_attempt_says_that_nothing_changed(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="staff")
+        group, app = "/admin/groups/staff", "/admin/clients/web"
+        forms: tuple[tuple[Answer, str, dict[str, str]], ...] = (
+            (await page(browser, group), "add", {"person": "ada"}),
+            (await page(browser, group), "give", {"client": "web"}),
+            (await page(browser, app), "give", {"group": "staff"}),
+            (await page(browser, app), "add", {"person": "ada"}),
+            (await page(browser, f"{app}/disable"), "do", {}),
+            (await page(browser, f"{app}/enable"), "do", {}),
+            (await page(browser, f"{group}/remove?uid=1001"), "do", {}),
+        )
+        for form, button, typed in forms:
+            await browser.submit(form, button, **typed)
+            again = await browser.submit(form, button, **typed)
+            assert again.location.endswith("?done=unchanged")
+            assert "Nothing changed" in (await page(browser, again.location)).body
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/admin/groups/new", "parent"),
+        ("/admin/users/new", "groups"),
+        ("/admin/clients/web/edit", "required_groups"),
+    ],
+)
+def test_similar_name_of_a_group_is_suggested(tmp_path: Path, path: str, field: str) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web")
+        browser = await administrator(it)
+        await do(browser, "/admin/groups/new", name="readers")
+        form = await page(browser, path)
+        others = {"name": "young", "username": "eve", "email": "eve@example.com"}
+        others = {name: text for name, text in others.items() if "users" in path or "new" in path}
+        wrong = await browser.submit(form, "do", **{**others, field: "Readers"})
+        assert wrong.status == 400
+        assert "Did you mean readers?" in re.sub(r"</?bdi>", "", wrong.body)
+        right = await browser.submit(form, "do", **{**others, field: " readers "})
+        assert right.status in {200, 303}
 
     run(tmp_path, story)

@@ -1,6 +1,6 @@
 """/admin/clients/{client_id}: one app, and the operations on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -48,10 +48,11 @@ from valetkey.authorization.site.admin.confirm import (
     Impact,
     Subject,
     confirmation,
+    done_word,
 )
 from valetkey.authorization.site.admin.events.events import EVENTS
 from valetkey.authorization.site.admin.events.lines import EventRow, names_in, rows_of
-from valetkey.authorization.site.admin.groups.groups import group_address
+from valetkey.authorization.site.admin.groups.groups import required_group
 from valetkey.authorization.site.admin.object_page import (
     Adder,
     Fact,
@@ -158,6 +159,7 @@ class ClientPages(Struct, frozen=True):
                 held,
                 {uid: user.username for uid, user in users if user is not None},
                 [group.name for group in offered if group.name not in had],
+                {name for name in had if tx.groups.find(name) is not None},
                 rows_of(events, names_in(tx, events), now, self.services.kinds),
                 users_offered(tx) if request.permissions.allow(Permission.CLIENTS) else (),
             )
@@ -173,12 +175,12 @@ class ClientPages(Struct, frozen=True):
         }
         call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
         try:
-            await ADD_GROUP.run(call)
+            result = await ADD_GROUP.run(call)
         except Refused as refused:
             if refused.refusal.check != "group.unknown":
                 raise
             return SeeOther(f"{_address(request)}?done=no-group#list-groups")
-        return SeeOther(f"{_address(request)}?done=group")
+        return SeeOther(f"{_address(request)}?done={done_word('group', result.value)}")
 
     def _page(self, seen: "_ClientState", request: AdminRequest) -> ObjectPage:
         held, client, now = seen.held, seen.held.client, request.now
@@ -215,7 +217,7 @@ class ClientPages(Struct, frozen=True):
             ),
             related=(
                 _secrets(client, f"{address}/end-secret" if may else "", now),
-                _groups(client, seen.groups, address, done, may=may),
+                _groups(seen, address, done, may=may),
                 _team(seen, address, done, may=may),
             ),
             activity=RecentEvents(seen.events, with_query(EVENTS, {"client": client.id})),
@@ -321,6 +323,8 @@ class _ClientState(Struct, frozen=True):
     names: dict[int, str]
     #: Groups without access, one more than are offered if there are many.
     groups: Sequence[str]
+    #: Groups that the app requires and that exist.
+    existing: Collection[str]
     events: tuple[EventRow, ...]
     #: Usernames that the form for an owner offers.
     users: tuple[Named, ...]
@@ -445,10 +449,9 @@ def _secrets(client: Client, end_url: str, now: Instant) -> Related:
     )
 
 
-def _groups(
-    client: Client, groups: Sequence[str], address: str, typed: str, *, may: bool
-) -> Related:
-    had, many = client.openid.required_groups, len(groups) > _OFFERED
+def _groups(seen: _ClientState, address: str, typed: str, *, may: bool) -> Related:
+    had, groups = seen.held.client.openid.required_groups, seen.groups
+    many = len(groups) > _OFFERED
     adder = Adder(
         f"{address}/groups",
         "give",
@@ -466,7 +469,8 @@ def _groups(
         translatable("Groups with access"),
         tuple(
             Line(
-                text(name, group_address(name)),
+                shown[0],
+                below=shown[1:],
                 act=LineButton(
                     with_query(f"{address}/remove-group", {"group": name}),
                     translatable("Remove"),
@@ -477,6 +481,7 @@ def _groups(
                 else None,
             )
             for name in had
+            for shown in (required_group(name, exists=name in seen.existing),)
         ),
         translatable("All users can sign in to the app."),
         adder=adder if may and groups else None,

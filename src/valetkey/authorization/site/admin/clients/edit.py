@@ -51,6 +51,7 @@ from valetkey.authorization.site.admin.clients.registration import (
     NewIds,
     Registration,
 )
+from valetkey.authorization.site.admin.confirm import done_word
 from valetkey.authorization.site.admin.input_form import FormSubject, InputForm
 from valetkey.authorization.site.admin.references import (
     APPS,
@@ -194,5 +195,5 @@ class ClientForms(Struct, frozen=True):
             return SeeOther(f"{address}?done={'several' if meant else 'unknown'}#list-team")
         path = {"client_id": request.arguments["client_id"], "uid": str(meant[0].uid)}
         call = call_of(self.services, ADD_OWNER, actor, request.now, path)
-        await ADD_OWNER.run(call)
-        return SeeOther(f"{address}?done=owner")
+        result = await ADD_OWNER.run(call)
+        return SeeOther(f"{address}?done={done_word('owner', result.value)}")

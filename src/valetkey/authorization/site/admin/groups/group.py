@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from valetkey.authorization.actions.admin.permissions import Actor, Permission, require
 from valetkey.authorization.actions.admin.search import resolve_users, search
+from valetkey.authorization.actions.groups import CONTAINS_GROUPS
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.api import Api
 from valetkey.authorization.model.user import Group, GroupMember, Uid, User, uid_of
@@ -42,6 +43,7 @@ from valetkey.authorization.site.admin.confirm import (
     Impact,
     Subject,
     confirmation,
+    done_word,
 )
 from valetkey.authorization.site.admin.groups.groups import (
     GROUPS,
@@ -97,6 +99,10 @@ _DONE = {
     "add": translatable("The user was added to the group."),
     "app": translatable("Members of the group can sign in to the app."),
 }
+_STILL_REQUIRED = translatable(
+    "Apps and APIs that require the group still require it after the deletion. The members of a new"
+    " group of this name would have access."
+)
 _UNKNOWN = translatable("User not found.")
 _SEVERAL = translatable("Several users match. Enter the user ID of one of them.")
 _LONGEST = 200
@@ -163,13 +169,14 @@ class GroupPages(Struct, frozen=True):
         path = {"group": request.arguments["group"], "uid": str(meant[0].uid)}
         call = call_of(self.services, ADD_GROUP_MEMBER, actor, request.now, path)
         try:
-            await ADD_GROUP_MEMBER.run(call)
+            result = await ADD_GROUP_MEMBER.run(call)
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.CONFLICT:
                 raise
             refusal = _Typed(typed, fault=refused.refusal.text)
             return await self._page(request, typed=refusal)
-        return SeeOther(f"{group_address(_named(request))}?done=add")
+        done = done_word("add", result.value)
+        return SeeOther(f"{group_address(_named(request))}?done={done}")
 
     async def _finish(
         self, request: AdminRequest, confirmed: Confirmed, _result: object
@@ -182,7 +189,7 @@ class GroupPages(Struct, frozen=True):
         name, actor = _named(request), request.actor
         uid = uid_of(form.get("uid") or "")
 
-        def read_state(tx: Transaction) -> tuple[Group, User | None, Impact]:
+        def read_state(tx: Transaction) -> tuple[Group, User | None, Impact, bool]:
             require(tx, actor, Permission.READ)
             group = tx.groups.find(name)
             if group is None:
@@ -191,16 +198,33 @@ class GroupPages(Struct, frozen=True):
             members = tx.groups.size(group, _MOST_COUNTED)
             apps = tx.client_search.requiring_group(group.name)
             apis = tx.apis.requiring_group(group.name, _MOST_APIS)
-            ends = Impact(members=members, closed_apps=len(apps), closed_apis=len(apis))
-            return group, user, ends
+            ends = Impact(
+                members=members,
+                closed_apps=len(apps),
+                closed_apis=len(apis),
+                closed_app_names=tuple(
+                    (shown or client_id, client_address(client_id))
+                    for client_id, shown in apps[:_OFFERED]
+                ),
+            )
+            return group, user, ends, tx.groups.has_groups(group)
 
-        group, user, ends = await self.services.store.scan(read_state)
+        group, user, ends, has_groups = await self.services.store.scan(read_state)
         facts: tuple[str, ...] = (group.description,) if group.description else ()
         if confirmed.operation is REMOVE_GROUP_MEMBER:
             if user is None:
                 raise page_not_found()
             facts = (user.name or user.username, user.username, f"user ID {user.uid}")
-        return Subject(group_address(group.name), group.name, facts, ends)
+        refused = has_groups and confirmed.operation is DELETE_GROUP
+        leaves = confirmed.operation is DELETE_GROUP and (ends.closed_apps or ends.closed_apis)
+        return Subject(
+            group_address(group.name),
+            group.name,
+            facts,
+            ends,
+            consequences=(_STILL_REQUIRED,) if leaves and not refused else (),
+            refused=CONTAINS_GROUPS if refused else "",
+        )
 
     async def give_app(self, request: AdminRequest) -> Outcome:
         """Give the group access to an app."""
@@ -209,12 +233,12 @@ class GroupPages(Struct, frozen=True):
         path = {"client_id": path_segment(client_id), "group": path_segment(name)}
         call = call_of(self.services, ADD_GROUP, request.actor, request.now, path)
         try:
-            await ADD_GROUP.run(call)
+            result = await ADD_GROUP.run(call)
         except Refused as refused:
             if refused.refusal.check != "admin.client":
                 raise
             return SeeOther(f"{group_address(name)}?done=no-app#list-apps")
-        return SeeOther(f"{group_address(name)}?done=app")
+        return SeeOther(f"{group_address(name)}?done={done_word('app', result.value)}")
 
     async def _page(self, request: AdminRequest, typed: _Typed | None = None) -> Outcome:
         name, actor, now = _named(request), request.actor, request.now

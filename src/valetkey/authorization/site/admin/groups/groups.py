@@ -38,9 +38,11 @@ from valetkey.authorization.site.admin.objects import (
     TIMES,
     ListDeclaration,
     ListWords,
+    Part,
     Row,
     since,
     text,
+    words,
 )
 from valetkey.authorization.site.admin.selected import SelectedEntry, Selection
 from valetkey.authorization.site.page import Outcome, Page, SeeOther, Show
@@ -67,6 +69,9 @@ WORDS: Words = {
 }
 _REFERENCES = {"parent": references.GROUPS}
 _TITLE = translatable("Groups")
+_GONE = translatable(
+    "This group does not exist. The members of a new group of this name would have access."
+)
 _LONGEST_NAME = 80
 
 MOST_COUNTED = 10_000
@@ -135,6 +140,11 @@ class GroupListPages(Struct, frozen=True):
 def group_address(name: str) -> str:
     """Return the URL of the page about a group."""
     return f"{GROUPS}/{path_segment(name)}"
+
+
+def required_group(name: str, *, exists: bool) -> tuple[Part, ...]:
+    """Return what an app or API shows of a group that it requires: its name, and if it is gone."""
+    return (text(name, group_address(name)),) if exists else (text(name), words(_GONE))
 
 
 def _name(text: str | None) -> str:

@@ -31,6 +31,8 @@ from valetkey.authorization.site.admin.api_roles import (
 )
 from valetkey.authorization.site.admin.clients.clients import client_address
 from valetkey.authorization.site.admin.confirm import (
+    NOTHING_CHANGED,
+    UNCHANGED,
     Buttons,
     Confirmed,
     Impact,
@@ -82,6 +84,7 @@ _MESSAGES = {
     "attributes": translatable("The attributes are saved."),
     "api-role": translatable("The role is assigned."),
     "api-role-removed": translatable("The role is removed."),
+    UNCHANGED: NOTHING_CHANGED,
 }
 
 
