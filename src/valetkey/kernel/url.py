@@ -205,7 +205,7 @@ def path_segment(name: str) -> str:
     return f"%{ord(name[0]):02X}{name[1:]}" if name in FIXED_SEGMENTS else _quoted(name)
 
 
-def name_in_segment(segment: str) -> str:
+def segment_name(segment: str) -> str:
     """Return the name in a segment of a path as it was sent; "" unless it is printable ASCII."""
     name = unquote_to_bytes(segment).decode("latin-1")
     return name if name.isascii() and name.isprintable() else ""

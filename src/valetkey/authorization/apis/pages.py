@@ -91,7 +91,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.jose.algorithm import Algorithm
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 from valetkey.web.body import Form
 
 APIS = ADDRESSES["admin_apis"]
@@ -393,7 +393,7 @@ class ApiPages(Struct, frozen=True):
 
 def named(request: AdminRequest) -> str:
     """Return the API id in the path. Raises Refused if no API can have it."""
-    name = name_in_segment(request.arguments["api_id"])
+    name = segment_name(request.arguments["api_id"])
     if not name or len(name) > _LONGEST_ID:
         raise no_such_api()
     return name

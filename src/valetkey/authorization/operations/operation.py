@@ -41,7 +41,7 @@ from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import FingerprintKey, Prefix, Secret, fresh_id, fresh_secret
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 from valetkey.web.exchange import Response
 
 
@@ -275,7 +275,7 @@ class Call(Struct, frozen=True):
 
     def named(self, name: str) -> str:
         """Return a segment of the path, decoded. Raises Refused (not found) if unprintable."""
-        text = name_in_segment(self.arguments[name])
+        text = segment_name(self.arguments[name])
         if self.arguments[name] and not text:
             raise Refused.because(ErrorCode.NOT_FOUND, "this page does not exist", "admin_api.name")
         return text

@@ -15,7 +15,7 @@ from valetkey.authorization.site.page import (
 from valetkey.authorization.site.presentation import logo_of
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 
 APP = f"{DEVELOPER}/apps/{{client_id}}"
 """The path of the overview of an app; the paths of its other pages are below it."""
@@ -70,7 +70,7 @@ async def member_of_app(visit: PageVisit) -> AppRequest:
     Refused (not found), in the same words for an app of others and for none.
     """
     request = await signed_in(visit)
-    return await member_of(visit, request, name_in_segment(request.arguments["client_id"]))
+    return await member_of(visit, request, segment_name(request.arguments["client_id"]))
 
 
 async def owner_of_app(visit: PageVisit) -> AppRequest:

@@ -74,7 +74,7 @@ from valetkey.authorization.site.page import AnyPage, Outcome, Page, SeeOther, S
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 from valetkey.web.body import Form
 
 PROVIDERS = "/admin/providers"
@@ -216,7 +216,7 @@ class ProviderPages(Struct, frozen=True):
     ) -> Outcome:
         if confirmed.operation is DELETE_PROVIDER:
             return SeeOther(f"{PROVIDERS}?deleted=1")
-        address = provider_address(name_in_segment(request.arguments["provider"]))
+        address = provider_address(segment_name(request.arguments["provider"]))
         return SeeOther(f"{address}?done={confirmed.button.slug}")
 
     async def _linked(self, request: AdminRequest, shown: ProviderShown) -> LinkedAccounts:

@@ -43,7 +43,7 @@ from valetkey.authorization.site.page import Outcome, Page, SeeOther
 from valetkey.authorization.storage.apis import ApiWithRoles, AssignedRole
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 
 API = "/apis/{api_id}"
 """The path of an API, as links to its page have it."""
@@ -162,7 +162,7 @@ class ApiRoleForms(Struct, frozen=True):
         """Assign the role to a group, or remove it."""
         name = request.arguments["group"]
         done = await self._run(request, ASSIGN_GROUP_ROLE, WITHDRAW_GROUP_ROLE, {"group": name})
-        return SeeOther(f"{group_address(name_in_segment(name))}?done={done}")
+        return SeeOther(f"{group_address(segment_name(name))}?done={done}")
 
     async def _run(
         self,

@@ -87,7 +87,7 @@ from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 from valetkey.web.body import Form
 
 CLIENT = "/admin/clients/{client_id}"
@@ -288,7 +288,7 @@ def _address(request: AdminRequest) -> str:
 def named(request: AdminRequest) -> str:
     """Return the client id in the path. Raises Refused (not found) for other text."""
     # Generated ids need no encoding in a URL; ids chosen by operators may.
-    name = name_in_segment(request.arguments["client_id"])
+    name = segment_name(request.arguments["client_id"])
     if not name or len(name) > _LONGEST_ID:
         raise no_such_client()
     return name

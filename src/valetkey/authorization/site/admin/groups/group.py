@@ -76,7 +76,7 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.text import translatable
-from valetkey.kernel.url import name_in_segment, path_segment
+from valetkey.kernel.url import path_segment, segment_name
 from valetkey.web.body import Form
 
 GROUP = "/admin/groups/{group}"
@@ -420,7 +420,7 @@ def _other_apps(tx: Transaction, actor: Actor, had: set[str]) -> Sequence[tuple[
 
 
 def _named(request: AdminRequest) -> str:
-    name = name_in_segment(request.arguments["group"])
+    name = segment_name(request.arguments["group"])
     if not name or len(name) > _LONGEST:
         raise no_such_group()
     return name
