@@ -1,6 +1,7 @@
 """Instant and Lifetime: times and durations in whole seconds, as the RFCs count them."""
 
 import re
+from datetime import UTC, datetime
 from typing import NewType
 
 from valetkey.kernel.refusal import OperatorError
@@ -65,3 +66,8 @@ def is_live(issued_at: Instant, expires_at: Instant, now: Instant) -> bool:
 def later(instant: Instant, lifetime: Lifetime) -> Instant:
     """Return the instant that lies `lifetime` after `instant`."""
     return Instant(instant + lifetime)
+
+
+def written(at: Instant) -> str:
+    """Return the instant as ISO 8601 in UTC, such as `2026-01-02T03:04:05Z`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,7 +27,7 @@ from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.fetch.outbound import OutboundHttp, Unfetchable
 from valetkey.kernel import metrics
 from valetkey.kernel.keyring import CheckpointKey
-from valetkey.kernel.moment import Instant, hours, later, minutes
+from valetkey.kernel.moment import Instant, hours, later, minutes, written
 from valetkey.kernel.pace import rest
 from valetkey.kernel.runtime import Runtime
 from valetkey.kernel.secret import Secret, to_base64url
@@ -159,7 +158,7 @@ class HttpCollector(Struct, frozen=True):
 
 def frame(line: AuditLine, host: str) -> bytes:
     """Return an RFC 5424 message with the length that RFC 5425 section 4.3 puts before it."""
-    at = datetime.fromtimestamp(line.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = written(Instant(line.at))
     head = f"<{_PRIORITY}>1 {at} {host[:255] or '-'} valetkey - {line.name[:_NAME]} - "
     message = head.encode("ascii", "replace") + "\ufeff".encode() + line.encode()
     return b"%d %b" % (len(message), message)

@@ -88,7 +88,8 @@ class RefusalShown(msgspec.Struct, frozen=True):
 class CopyWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Input for an export: the filter, at most 100,000 events, newest first, and the format.
 
-    In CSV, text that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
+    CSV is for spreadsheets: it begins with a byte order mark, `at` is ISO 8601 in UTC, and text
+    that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
     """
 
     format: Literal["ndjson", "csv"] = "ndjson"

@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from valetkey.authorization.actions.admin.audit import (
+    BYTE_ORDER_MARK,
     MOST_FAULTS,
     EventOutcome,
     VerificationResult,
@@ -32,7 +33,7 @@ from valetkey.cli.register.logs import read_logs, read_matching
 from valetkey.cli.register.store import OpenedStore, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, written
 from valetkey.kernel.refusal import OperatorError
 
 _USUAL = 50
@@ -97,21 +98,22 @@ def command(
     else:
         events = asyncio.run(read_logs(settings, start, limit, object_ or ""))
     if as_csv:
-        written = csv.writer(sys.stdout, lineterminator="\n")
-        written.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
+        sys.stdout.write(BYTE_ORDER_MARK)
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        table.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
         for event in events:
             data = json.dumps(event.data, separators=(",", ":"))
             cells = (
                 event.id,
                 event.server,
-                str(event.at),
+                written(event.at),
                 event.name,
                 event.done_by,
                 data,
                 event.ip_address,
                 event.browser,
             )
-            written.writerow([escape_formula(cell) for cell in cells])
+            table.writerow([escape_formula(cell) for cell in cells])
         return Exit.OK
     if as_json:
         say.as_json(

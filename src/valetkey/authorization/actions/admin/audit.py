@@ -25,7 +25,7 @@ from valetkey.authorization.model.user import LARGEST_UID
 from valetkey.authorization.storage.records import NOWHERE, EventRecord
 from valetkey.authorization.storage.search import END, EventFilter, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, written
 from valetkey.kernel.replace import replace
 
 MOST_FAULTS = 1_000
@@ -249,6 +249,9 @@ _HEAD = (
     "browser",
     "subject",
 )
+BYTE_ORDER_MARK = "\ufeff"
+"""The beginning of CSV for spreadsheets: without it, Excel does not read it as UTF-8."""
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -329,7 +332,7 @@ async def export(
 ) -> AsyncGenerator[bytes]:
     """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
-        yield _csv([_HEAD])
+        yield BYTE_ORDER_MARK.encode() + _csv([_HEAD])
     cursor, left = END, MOST_EVENTS
     while left > 0:
         before, limit = cursor, min(_PIECE, left)
@@ -349,7 +352,7 @@ def _row(event: EventRecord) -> Sequence[str]:
     origin = event.origin or NOWHERE
     cells = (
         event.id,
-        event.at,
+        written(event.at),
         event.name,
         event.client_id,
         event.uid,
@@ -369,9 +372,9 @@ def escape_formula(text: str) -> str:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    written = io.StringIO(newline="")
-    csv.writer(written, lineterminator="\r\n").writerows(rows)
-    return written.getvalue().encode()
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def _ndjson(events: Sequence[EventRecord]) -> bytes:

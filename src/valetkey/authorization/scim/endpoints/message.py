@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import cast
 
 import msgspec
@@ -13,7 +12,7 @@ from valetkey.authorization.scim.endpoints.filter import Filter, parse_filter
 from valetkey.authorization.scim.endpoints.schema import Resource, Schema, refuse
 from valetkey.authorization.scim.operations import Provisioner
 from valetkey.authorization.storage.usage import ClientDecisionQueue
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, written
 from valetkey.kernel.preconditions import NO_PRECONDITIONS, Preconditions, etag_of
 from valetkey.kernel.refusal import ErrorCode, Refusal
 from valetkey.web.body import read_json, read_query
@@ -192,9 +191,9 @@ def with_meta(
     resource: Resource, kind: str, location: str, created: Instant, changed: Instant | None
 ) -> Resource:
     """Return the resource with its `meta`, and its version as an ETag."""
-    meta: Resource = {"resourceType": kind, "created": _time(created), "location": location}
+    meta: Resource = {"resourceType": kind, "created": written(created), "location": location}
     if changed is not None:
-        meta["lastModified"] = _time(changed)
+        meta["lastModified"] = written(changed)
     return {**resource, "meta": {**meta, "version": version_of(resource)}}
 
 
@@ -271,7 +270,3 @@ def _whole(members: Mapping[str, object], name: str, default: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     return refuse("invalidValue", f"{name} must be a whole number")
-
-
-def _time(at: Instant) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -305,7 +306,9 @@ def test_xs_13_export_has_no_formulas_and_is_recorded(tmp_path: Path) -> None:
         headers, text = await _copy(browser, "csv")
         assert headers["content-type"] == "text/csv; charset=utf-8"
         assert headers["content-disposition"] == 'attachment; filename="events.csv"'
-        rows = list(csv.reader(io.StringIO(text)))
+        assert text.startswith("\ufeffid,")
+        rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"))))
+        assert f"{datetime.fromtimestamp(it.clock.now, UTC):%Y-%m-%dT%H:%M:%SZ}" in rows[1]
         assert rows[0][:3] == ["id", "at", "name"]
         assert f"'{evil}" in {row[3] for row in rows}
         assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
