@@ -41,7 +41,7 @@ def test_dry_run_then_import_with_report(tmp_path: Path) -> None:
     done = valetkey("user", "import", "users.csv", "--yes", "--report", "r.csv", here=tmp_path)
     assert done.code == 1, done.err
     assert "email: is missing" in done.out
-    rows = list(csv.reader((tmp_path / "r.csv").read_text().splitlines()))
+    rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8-sig").splitlines()))
     assert [row[:4] for row in rows[1:]] == [
         ["2", "ada", "ada@example.com", "created"],
         ["3", "bob", "", "fault"],

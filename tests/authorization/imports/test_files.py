@@ -17,6 +17,8 @@ from valetkey.authorization.imports.rules.files import (
     reasons_of,
     stored_reasons,
 )
+from valetkey.authorization.imports.rules.users import imported_attributes
+from valetkey.authorization.model.user import Attribute, UserAttributes
 from valetkey.authorization.protocol.register.fault_texts import SENTENCES
 from valetkey.authorization.protocol.register.faults import REASONS, Reason, reason
 
@@ -52,6 +54,47 @@ def test_csv_is_read_with_any_delimiter_line_end_and_byte_order_mark(mark: str, 
     assert _user(bob).email == "bob@example.com"
 
 
+def test_headings_are_read_in_any_case_and_without_empty_cells_at_the_end() -> None:
+    (ada,) = _rows(
+        " Username ;EMAIL;Address.Locality;Attribute.Floor; ;\nada;a@b.example;London;4;; ;\n ; ;;"
+    )
+    user = _user(ada)
+    assert (user.username, user.email, user.attributes) == ("ada", "a@b.example", {"Floor": "4"})
+    assert ada.username == "ada"
+
+
+def test_row_with_more_or_fewer_cells_than_the_heading_is_a_fault_of_the_row_alone() -> None:
+    more, fewer, good = _rows(f"{_HEADING}\nada,ada@b.example,more\nbob\ncarl,carl@b.example\n")
+    assert (more.state, more.username, more.data) == (RowState.FAULTY, "ada", "")
+    assert explain(more.reason) == "the row has more cells than the heading"
+    assert decode(ImportKind.CSV, fewer.data) == reason("email", "missing")
+    assert _user(good).username == "carl"
+
+
+@pytest.mark.parametrize("column", ["email_verified", "phone_number_verified"])
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [
+        ("TRUE", "FALSE"),
+        ("1", "0"),
+        ("Yes", "No"),
+        ("WAHR", "FALSCH"),
+        ("VRAI", "FAUX"),
+        ("VERDADERO", "FALSO"),
+    ],
+)
+def test_cell_is_a_boolean_as_spreadsheets_write_it(column: str, yes: str, no: str) -> None:
+    rows = _rows(f"{_HEADING},phone_number,{column}\na,a@b,+442079460000,{yes}\nb,b@b,,{no}")
+    assert [getattr(_user(row), column) for row in rows] == [True, False]
+
+
+def test_cell_of_a_boolean_attribute_is_read_alike() -> None:
+    declared = [Attribute("badge", schema={"type": "boolean"})]
+    read = imported_attributes(declared, {"badge": "Falsch"}, ImportKind.CSV)
+    assert isinstance(read, UserAttributes)
+    assert read.values == {"badge": False}
+
+
 def test_json_is_read_with_nested_address_and_own_types() -> None:
     users = [{"username": "ada", "email": "ada@example.com", "address": {"locality": "London"}}]
     (row,) = _rows(json.dumps(users), FileFormat.JSON)
@@ -66,9 +109,10 @@ def test_json_is_read_with_nested_address_and_own_types() -> None:
         (_HEADING, "no users"),
         ("email\nada@example.com", 'no "username"'),
         (f"{_HEADING},email\nada,a@b,c@d", 'two columns "email"'),
-        (f"{_HEADING},shoe_size\n", '"shoe_size" is unknown'),
+        (f"{_HEADING},shoe_size,,Hat\n", 'unknown columns: "shoe_size", "", "Hat"; known are'),
+        (f"{_HEADING},Email\nada,a@b,c@d", 'two columns "email"'),
+        (f"{_HEADING}, Password\nada,a@b,secret", 'the column "password"'),
         (f"{_HEADING},password\nada,a@b,secret", 'the column "password"'),
-        (f"{_HEADING}\nada,a@b,more", "row 2 has more cells"),
         (f'{_HEADING}\nada,"a@b\n\n\n', "row 2 is not CSV: a quotation mark is not closed"),
         (f'{_HEADING}\nada,a@b\n"b"x,b@b', "row 3 is not CSV: text follows a closing quotation"),
         (f"{_HEADING}\nada,{'x' * 200_000}", "row 2 is not CSV: a cell is too long"),

@@ -124,7 +124,9 @@ class _Imports:
         return await self.it.store.read(lambda tx: UserImports.of(tx).counts(import_id))
 
     async def report(self, import_id: str) -> list[list[str]]:
-        text = b"".join([piece async for piece in report(self.it.store, import_id)]).decode()
+        content = b"".join([piece async for piece in report(self.it.store, import_id)])
+        assert content.startswith(b"\xef\xbb\xbfrow")
+        text = content.decode("utf-8-sig")
         heading, *rows = csv.reader(StringIO(text, newline=""))
         assert heading == ["row", "username", "email", "result", "reason"]
         return rows
@@ -249,6 +251,9 @@ def test_dry_run_changes_nothing_and_import_reports_every_row(
         actors = {event.name: event.done_by for event in page if event.name.startswith("user")}
         assert set(actors) == {"user_import.started", "user.registered", "user_import.finished"}
         assert actors["user_import.finished"] == by_cli("root")
+        (finished,) = [event for event in page if event.name == "user_import.finished"]
+        figures = {"created": 2, "existing": 4, "failed": 2}
+        assert json.loads(finished.data) == {"import_id": import_id, **figures}
 
     run(tmp_path, story, database_url)
 

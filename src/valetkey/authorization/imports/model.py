@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import ClassVar
 
 from msgspec import Struct
@@ -105,15 +106,27 @@ class UserImportStarted(Event, frozen=True):
 
 
 class UserImportFinished(Event, frozen=True):
-    """An import of users ended; `created` accounts were created, `failed` were not."""
+    """An import of users ended: `created` accounts, `existing` ones before, `failed` rows."""
 
     subject = "import:{import_id}"
-    sentence = translatable("An import of users ended: %(created)s created, %(failed)s failed.")
+    sentence = translatable(
+        "An import of users ended: %(created)s created, %(existing)s already existed,"
+        " %(failed)s with errors."
+    )
+    # Version 0.2 counted the users who existed as failed.
+    without = MappingProxyType(
+        {
+            "existing": translatable(
+                "An import of users ended: %(created)s created, %(failed)s failed."
+            )
+        }
+    )
 
     affects_tokens: ClassVar[bool] = False
 
     import_id: str
     created: int
+    existing: int
     failed: int
 
 

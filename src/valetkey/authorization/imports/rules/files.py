@@ -122,6 +122,22 @@ COLUMNS = tuple(
 """Every column of a CSV file, except those of declared attributes."""
 
 
+_PASSWORD = "password"
+_HEADINGS = (*COLUMNS, _PASSWORD)
+_BOOLEANS = ("email_verified", "phone_number_verified")
+_TRUE = ("true", "1", "yes", "wahr", "ja", "vrai", "oui", "verdadero", "sí")
+_FALSE = ("false", "0", "no", "falsch", "nein", "faux", "non", "falso")
+"""What spreadsheets in English, German, French and Spanish write, and what people type."""
+
+
+def boolean_text(text: str) -> str:
+    """Return the text of a cell as `true` or `false` if it means so; another text as it is."""
+    word = text.lower()
+    if word in _TRUE:
+        return "true"
+    return "false" if word in _FALSE else text
+
+
 def attribute_column(name: str) -> str:
     """Return the column of a declared attribute."""
     return f"{_ATTRIBUTE}{name}"
@@ -134,7 +150,8 @@ class _Names(msgspec.Struct, frozen=True):
     email: object = ""
 
 
-_Rows = Iterator[tuple[int, str, _Names]]
+_Rows = Iterator[tuple[int, str | Reason, _Names]]
+"""The line, the record or what is wrong with it, and the names of each row."""
 
 
 def format_of(name: str, content: bytes) -> FileFormat:
@@ -240,20 +257,24 @@ def shown_text(value: object) -> str:
     return printable(value[:LONGEST_SHOWN]) if isinstance(value, str) else ""
 
 
-def _row(position: int, line: int, data: str, names: _Names, seen: dict[str, int]) -> ImportRow:
+def _row(
+    position: int, line: int, data: str | Reason, names: _Names, seen: dict[str, int]
+) -> ImportRow:
     username, email = shown_text(names.username), shown_text(names.email)
-    row = ImportRow(position, line, username, email, data=data)
+    row = ImportRow(position, line, username, email)
+    if isinstance(data, Reason):
+        return _faulty(row, data)
     if len(data) > LONGEST_ROW:
         return _faulty(row, reason("", "row.size", size=LONGEST_ROW // 1024))
     for name, text in (("email", email), ("username", username)):
         key = f"{name} {fold(text)}"
         if text and (other := seen.setdefault(key, line)) != line:
             return _faulty(row, reason(name, "row.repeated", row=other))
-    return row
+    return replace(row, data=data)
 
 
 def _faulty(row: ImportRow, why: Reason) -> ImportRow:
-    return replace(row, state=RowState.FAULTY, reason=stored_reasons([why]), data="")
+    return replace(row, state=RowState.FAULTY, reason=stored_reasons([why]))
 
 
 def _read_csv(text: str) -> _Rows:
@@ -262,17 +283,19 @@ def _read_csv(text: str) -> _Rows:
     reader = csv.reader(_lines(text), delimiter=mark, strict=True)
     number = 0
     try:
-        columns = [name.strip() for name in next(reader, list[str]())]
+        columns = [_column(cell) for cell in _cells(next(reader, list[str]()))]
         _check_columns(columns)
         number = 1
-        for number, cells in enumerate(reader, 2):
-            if not any(cells):
+        for number, row in enumerate(reader, 2):
+            cells = _cells(row)
+            if not cells:
                 continue
+            values = dict(zip(columns, cells, strict=False))
+            names = _Names(values.get("username", ""), values.get("email", ""))
             if len(cells) > len(columns):
-                raise FileFault("file.cells", row=number)
-            values = {name: cell.strip() for name, cell in zip(columns, cells, strict=False)}
-            data = msgspec.json.encode(_nested(values)).decode()
-            yield number, data, _Names(values.get("username", ""), values.get("email", ""))
+                yield number, reason("", "row.cells"), names
+            else:
+                yield number, msgspec.json.encode(_nested(values)).decode(), names
     except csv.Error as error:
         code = next((code for part, code in _NOT_CSV if part in str(error)), "file.csv")
         raise FileFault(code, row=number + 1) from None
@@ -285,15 +308,35 @@ def _lines(text: str) -> Iterator[str]:
         yield line
 
 
+def _cells(row: list[str]) -> list[str]:
+    """Return the texts of the cells, without empty ones at the end: spreadsheets add them."""
+    cells = [cell.strip() for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _column(heading: str) -> str:
+    """Return the column that a heading names in any case; another heading as it is."""
+    name = heading.lower()
+    if name.startswith(_ATTRIBUTE):
+        return attribute_column(heading[len(_ATTRIBUTE) :])
+    return name if name in _HEADINGS else heading
+
+
 def _check_columns(columns: list[str]) -> None:
-    if "password" in columns:
+    if _PASSWORD in columns:
         raise FileFault("file.password")
-    repeated = {name for name, times in Counter(columns).items() if times > 1}
-    for name in columns:
-        if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None:
-            names = ", ".join((*COLUMNS, attribute_column("NAME")))
-            raise FileFault("file.column", column=shown_text(name), columns=names)
-        if name in repeated:
+    unknown = dict.fromkeys(
+        f'"{name}"'
+        for name in columns
+        if name not in COLUMNS and _ATTRIBUTE_COLUMN.fullmatch(name) is None
+    )
+    if unknown:
+        names = ", ".join((*COLUMNS, attribute_column("NAME")))
+        raise FileFault("file.column", column=shown_text(", ".join(unknown)), columns=names)
+    for name, times in Counter(columns).items():
+        if times > 1:
             raise FileFault("file.columns", column=name)
     for name in ("username", "email"):
         if name not in columns:
@@ -302,7 +345,11 @@ def _check_columns(columns: list[str]) -> None:
 
 def _nested(values: Mapping[str, str]) -> Mapping[str, object]:
     nested: dict[str, object] = {}
-    rest = {name: cell for name, cell in values.items() if cell}
+    rest = {
+        name: boolean_text(cell) if name in _BOOLEANS else cell
+        for name, cell in values.items()
+        if cell
+    }
     for member, prefix in zip(_NESTED, (_ADDRESS, _ATTRIBUTE), strict=True):
         inside = [name for name in rest if name.startswith(prefix)]
         if inside:

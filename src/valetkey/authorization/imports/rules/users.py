@@ -17,7 +17,7 @@ from itertools import islice
 
 from msgspec import Struct, UnsetType
 
-from valetkey.authorization.actions.admin.audit import escape_formula
+from valetkey.authorization.actions.admin.audit import BYTE_ORDER_MARK, escape_formula
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,
@@ -40,6 +40,7 @@ from valetkey.authorization.imports.rules.files import (
     FileFault,
     FileFormat,
     ImportedUser,
+    boolean_text,
     decode,
     explain,
     format_of,
@@ -88,7 +89,8 @@ def imported_attributes(
 def _read(attribute: Attribute, text: str) -> object:
     if takes_json(attribute):
         return read_json(text.encode())
-    return typed_value(attribute, text)
+    is_boolean = attribute.schema.get("type") == "boolean"
+    return typed_value(attribute, boolean_text(text) if is_boolean else text)
 
 
 def _unknown(name: str) -> Reason:
@@ -348,9 +350,10 @@ def _may(tx: Transaction, uid: Uid | None) -> bool:
 
 def _finished(tx: Transaction, import_id: str, now: Instant) -> None:
     counts = UserImports.of(tx).counts(import_id)
-    created = counts.get(RowState.CREATED, 0)
-    failed = sum(counts.values()) - created
-    tx.events.add(UserImportFinished(import_id, created, failed), now)
+    created, existing = counts.get(RowState.CREATED, 0), counts.get(RowState.EXISTS, 0)
+    # The rows that a stopped import left count as failed: they become so.
+    failed = sum(counts.values()) - created - existing
+    tx.events.add(UserImportFinished(import_id, created, existing, failed), now)
 
 
 def _taken(tx: Transaction, record: UserRecord, uid: Uid | None) -> str:
@@ -419,7 +422,7 @@ async def report(
 
     `gettext` translates its words and the reasons.
     """
-    yield _csv([[gettext(name) for name in _HEADING]])
+    yield BYTE_ORDER_MARK.encode() + _csv([[gettext(name) for name in _HEADING]])
     after = 0
     while rows := await _rows(store, import_id, after):
         after = rows[-1].position

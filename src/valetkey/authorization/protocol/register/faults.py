@@ -164,6 +164,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "row.uid": translatable("an account with this number already exists"),
         "row.repeated": translatable("the same as in row %(row)s"),
         "row.size": translatable("the row has more than %(size)s KiB"),
+        "row.cells": translatable("the row has more cells than the heading"),
         "row.number": translatable("the row has a number that is out of range"),
         "row.json": translatable("the row is not JSON"),
         "row.stopped": translatable("the import was stopped"),
@@ -181,11 +182,10 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "file.quotation": translatable("row %(row)s is not CSV: a quotation mark is not closed"),
         "file.text": translatable("row %(row)s is not CSV: text follows a closing quotation mark"),
         "file.cell": translatable("row %(row)s is not CSV: a cell is too long"),
-        "file.cells": translatable("row %(row)s has more cells than the heading"),
         "file.password": translatable(
             'the column "password": only hashes are imported, as "password_hash"'
         ),
-        "file.column": translatable('the column "%(column)s" is unknown; known are %(columns)s'),
+        "file.column": translatable("unknown columns: %(column)s; known are %(columns)s"),
         "file.columns": translatable('there are two columns "%(column)s"'),
         "file.heading": translatable('the first row is the heading, and has no "%(column)s"'),
     }
