@@ -82,7 +82,7 @@ def test_events_of_each_command_have_the_operator_as_their_actor(tmp_path: Path)
     assert "DONE BY" in table.splitlines()[0]
     assert f"cli {operator()}" in table
     written = valetkey("events", "--csv", here=tmp_path).out.splitlines()
-    assert written[0] == "\ufeffid,server,at,name,done_by,data,ip_address,browser"
+    assert written[0] == "id,server,at,name,done_by,data,ip_address,browser"
     # Events of the same second have no order among each other.
     assert any(f",user.removed,cli {operator()}," in line for line in written[1:])
 

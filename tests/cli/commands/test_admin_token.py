@@ -61,7 +61,7 @@ def test_events_are_copied_as_csv_without_formulas(tmp_path: Path) -> None:
     make_ada(tmp_path)
     ran = valetkey("events", "--csv", here=tmp_path)
     heading, *lines = ran.out.splitlines()
-    assert heading == "\ufeffid,server,at,name,done_by,data,ip_address,browser"
+    assert heading == "id,server,at,name,done_by,data,ip_address,browser"
     assert re.search(r",\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,user\.registered,", "\n".join(lines))
 
 

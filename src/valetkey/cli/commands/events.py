@@ -14,7 +14,6 @@ import click
 import msgspec
 
 from valetkey.authorization.actions.admin.audit import (
-    BYTE_ORDER_MARK,
     MOST_FAULTS,
     EventOutcome,
     VerificationResult,
@@ -98,7 +97,6 @@ def command(
     else:
         events = asyncio.run(read_logs(settings, start, limit, object_ or ""))
     if as_csv:
-        sys.stdout.write(BYTE_ORDER_MARK)
         table = csv.writer(sys.stdout, lineterminator="\n")
         table.writerow(("id", "server", "at", "name", "done_by", "data", "ip_address", "browser"))
         for event in events:
