@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.cli.commands.test_apply import actions, apply, dump
 from tests.cli.running import valetkey
-from tests.cli.site import configure
+from tests.cli.site import configure, serving
 
 DECLARED = """
 [[attributes]]
@@ -44,6 +44,18 @@ def test_apply_declares_attributes_and_sets_their_values(tmp_path: Path) -> None
     assert "attributes[1].schema" in wrong.err
     assert "users[1].attributes" in wrong.err
     assert valetkey("user", "attributes", "ada", "--json", here=tmp_path).json == shown
+
+
+def test_export_of_an_installation_that_was_served_changes_nothing(tmp_path: Path) -> None:
+    configure(tmp_path)
+    with serving(tmp_path):
+        exported = valetkey("export", "--users", here=tmp_path).out
+        assert "resource-server" not in exported
+        assert apply(tmp_path, exported).out == "Nothing to change.\n"
+    # Exports of earlier versions have it.
+    before = '\n[[clients]]\nclient_id = "resource-server"\nname = "Resource server"\n'
+    again = apply(tmp_path, f"{exported}{before}grant_types = []\n")
+    assert again.out == "Nothing to change.\n", again.err
 
 
 def test_values_without_a_declaration_are_not_exported(tmp_path: Path) -> None:

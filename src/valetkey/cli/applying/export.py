@@ -13,7 +13,7 @@ from valetkey.authorization.actions.admin.server import LOGOS, uploaded_logo
 from valetkey.authorization.actions.attributes import attributes_of
 from valetkey.authorization.features import DECLARED_KINDS
 from valetkey.authorization.model.api import Api
-from valetkey.authorization.model.client import Client, FieldType
+from valetkey.authorization.model.client import RESOURCE_SERVER, Client, FieldType
 from valetkey.authorization.model.user import Attribute, Group, StandardClaims, User
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import FIELDS
@@ -87,7 +87,7 @@ def _tables(tx: Transaction, *, users: bool) -> Iterator[tuple[str, Table]]:
     # A group must exist before those in it.
     groups = sorted(every_group(tx), key=lambda group: group.parent != "")
     yield from (("groups", _group(tx, group, users=users)) for group in groups)
-    credentials = {api.id for api in apis}
+    credentials = {RESOURCE_SERVER, *(api.id for api in apis)}
     clients = (client for client in every_client(tx) if client.id not in credentials)
     yield from (("clients", _client(client)) for client in clients if not client.self_registered)
     roles = (_role(tx, api, role, users=users) for api in apis for role in api.roles)

@@ -23,7 +23,7 @@ from valetkey.authorization.applying import (
     read_texts,
 )
 from valetkey.authorization.features import DECLARED_KINDS
-from valetkey.authorization.model.client import Editor, FieldType
+from valetkey.authorization.model.client import RESOURCE_SERVER, Editor, FieldType
 from valetkey.authorization.model.user import TEXT_CLAIMS, Address, fold
 from valetkey.authorization.operations.user_records import GroupWanted
 from valetkey.authorization.protocol.register.client_metadata import fields_of
@@ -75,7 +75,12 @@ def read_site(path: Path) -> DeclaredObjects:
     if "brand" in document:
         brand = _entry("brand", document["brand"], _BRAND, problems, above="[brand]")
     users = tuple(_wanted("users", document, _USER, "password", problems))
-    clients = tuple(_wanted("clients", document, _CLIENT, "client_secret", problems))
+    # Exports of earlier versions have the resource server, which no file can declare.
+    clients = tuple(
+        client
+        for client in _wanted("clients", document, _CLIENT, "client_secret", problems)
+        if client.text("client_id") != RESOURCE_SERVER
+    )
     groups = tuple(_wanted("groups", document, _GROUP, "", problems))
     roles = tuple(_wanted("roles", document, _ROLE, "", problems))
     of_features = {
