@@ -1,5 +1,6 @@
-"""`valetkey user invite`: a link for who has no account, told once."""
+"""Commands that invite users, and what they print of links and of empty lists."""
 
+import re
 from pathlib import Path
 
 from tests.cli.running import valetkey
@@ -56,3 +57,27 @@ def test_disabled_sign_up_blocks_invitations(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     ran = valetkey("user", "invite", "grace@example.com", here=tmp_path)
     assert ran.code == 0, ran.err
+
+
+def test_link_that_is_shown_is_printed_and_no_email_is_announced(tmp_path: Path) -> None:
+    begin(tmp_path)
+    ran = valetkey(
+        *("user", "create", "eve", "--email", "eve@example.com", "--password-link", "show"),
+        here=tmp_path,
+    )
+    assert ran.code == 0, ran.err
+    assert "eve has an account" in ran.out
+    assert re.search(r"password_link +http\S+link=vk_ln_", ran.out), ran.out
+    again = valetkey("user", "password-link", "eve", "--password-link", "show", here=tmp_path)
+    assert again.code == 0, again.err
+    assert "queued" not in again.out + again.err
+    assert re.search(r"password_link +http\S+link=vk_ln_", again.out), again.out
+
+
+def test_filtered_list_without_rows_does_not_say_that_nothing_exists(tmp_path: Path) -> None:
+    begin(tmp_path)
+    assert "There are no accounts yet." in valetkey("user", "list", here=tmp_path).err
+    for command in (("user", "list"), ("client", "list"), ("api", "list")):
+        ran = valetkey(*command, "--q", "zzz", here=tmp_path)
+        assert ran.code == 0, ran.err
+        assert ran.out + ran.err == "Nothing matches.\n"

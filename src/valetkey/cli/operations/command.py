@@ -50,6 +50,8 @@ from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
 
 _NONE = "none"
+_PAGING = {"limit", "sort", CURSOR}
+"""Query parameters that filter nothing."""
 
 
 class _OptionField(Struct, frozen=True):
@@ -485,6 +487,11 @@ class _Derived(Struct, frozen=True):
         if not users:
             found_input.value(parameters)
         instead = parameters.get(f"input_{variant.command.instead_of_password}")
+        query = {
+            name.removeprefix("query_"): str(value)
+            for name, value in parameters.items()
+            if name.startswith("query_") and value is not None
+        }
         asks = variant.command.sets_password and instead in {None, "none"}
         secret = obtain(parameters) if asks else None
 
@@ -500,11 +507,6 @@ class _Derived(Struct, frozen=True):
                 # The operator may have taken a while to confirm.
                 opened = replace(opened, now=SYSTEM.now())
             hashed = None if secret is None else hash_of(opened, secret)
-            query = {
-                name.removeprefix("query_"): str(value)
-                for name, value in parameters.items()
-                if name.startswith("query_") and value is not None
-            }
             result = await perform(
                 opened,
                 variant.operation,
@@ -525,7 +527,9 @@ class _Derived(Struct, frozen=True):
             say.error(variant.command.missing)
             return Exit.FAILED
         generated = secret.reveal() if secret is not None and parameters["generate"] else ""
-        _print_result(variant, about, value, generated, json=bool(parameters["as_json"]))
+        filters = query.keys() - _PAGING
+        empty = "Nothing matches." if filters else variant.command.empty or "There are none."
+        _print_result(variant, about, value, generated, empty, json=bool(parameters["as_json"]))
         if remark:
             say.note(remark)
         return Exit.OK
@@ -594,9 +598,18 @@ def _question(variant: _Variant, about: _CallValues) -> str:
 
 
 def _print_result(
-    variant: _Variant, about: _CallValues, value: object, generated: str, *, json: bool
+    variant: _Variant,
+    about: _CallValues,
+    value: object,
+    generated: str,
+    empty: str,
+    *,
+    json: bool,
 ) -> None:
-    """Print the result of the operation; `generated` is the generated password, or ""."""
+    """Print the result of the operation; `generated` is the generated password, or "".
+
+    `empty` is printed for a list without rows.
+    """
     items = _items(value)
     if isinstance(value, bytes):
         say.line(value.decode())
@@ -605,7 +618,7 @@ def _print_result(
         if json:
             say.as_json(rows)
         else:
-            print_list(rows, variant.command.columns, variant.command.empty or "There are none.")
+            print_list(rows, variant.command.columns, empty)
     elif json:
         members = _members(variant, about, value) | ({"password": generated} if generated else {})
         say.as_json(
@@ -638,7 +651,11 @@ def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
     if isinstance(value, Done) and not value.changed:
         say.line(command.unchanged.format(**named) or "No changes.")
         return
-    done = command.done.format(**named) or (variant.button.done if variant.button else "")
+    # A button says what is true of an email; a link that is shown is printed instead.
+    link = members.get("password_link")
+    done = command.done.format(**named)
+    if not done and variant.button and not link:
+        done = variant.button.done
     has_more = bool(members) and not command.done and not isinstance(value, Done)
     if done or not has_more:
         say.line(done or "Done.")
@@ -646,5 +663,7 @@ def _print_text(variant: _Variant, about: _CallValues, value: object) -> None:
         shown = [name for _, name in command.columns] or members.keys() - command.documents
         print_record({name: member for name, member in members.items() if name in shown})
         print_documents({name: members[name] for name in command.documents})
+    elif link:
+        print_record({"password_link": link})
     if command.note:
         say.note(command.note.format(**named))
