@@ -171,8 +171,13 @@ def choice(names: type[StrEnum], **words: str) -> Rule:
             raise InvalidValue(f"{quoted(value)} is unknown")
         return names(name)
 
+    def from_text(text: str) -> str:
+        """Take the word in any case, as people type it."""
+        word = text.strip().lower()
+        return word if word in tuple(names) else text
+
     shown = tuple((name.value, words.get(name.value, name.value)) for name in names)
-    return Rule(f"one of {allowed}", read, kind=Kind.CHOICE, words=shown)
+    return Rule(f"one of {allowed}", read, from_text, kind=Kind.CHOICE, words=shown)
 
 
 def choices(names: type[StrEnum], always: StrEnum | None = None) -> Rule:
@@ -219,7 +224,10 @@ def _flag(value: object) -> bool:
 
 
 def _flag_from_text(value: str) -> object:
-    return {"true": True, "false": False}.get(value, value)
+    word = value.strip().lower()
+    if word in {"true", "yes", "on"}:
+        return True
+    return False if word in {"false", "no", "off"} else value
 
 
 def _secret(value: object) -> Secret | None:

@@ -133,3 +133,21 @@ def test_every_choice_that_a_setting_offers_is_accepted(tmp_path: Path) -> None:
     assert ("registration.grant_types", "implicit") in offered
     assert len(offered) > 20
     assert refused == []
+
+
+def test_words_of_people_are_read_as_values(tmp_path: Path) -> None:
+    begin(tmp_path)
+    ran = valetkey("scim", "create", "Okta", here=tmp_path)
+    assert "scim.enabled" in ran.err
+    for path, typed, value in (
+        ("scim.enabled", "Yes", True),
+        ("scim.enabled", "off", False),
+        ("scim.enabled", " TRUE ", True),
+        (MODE, "Open", "open"),
+    ):
+        ran = valetkey("settings", "set", path, typed, here=tmp_path)
+        assert ran.code == 0, ran.err
+        shown = valetkey("settings", "show", path, "--json", here=tmp_path).json
+        assert shown["value"] == value
+    assert valetkey("settings", "set", "scim.enabled", "maybe", here=tmp_path).code == 2
+    assert "scim.enabled" not in valetkey("scim", "create", "Entra", here=tmp_path).err

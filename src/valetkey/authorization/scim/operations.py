@@ -30,6 +30,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError, fault
+from valetkey.authorization.scim.settings import ScimSettings
 from valetkey.authorization.scim.storage import (
     ScimCredential,
     ScimCredentialEnded,
@@ -38,6 +39,7 @@ from valetkey.authorization.scim.storage import (
     ScimCredentials,
 )
 from valetkey.authorization.storage.transaction import Transaction
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, Lifetime, later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import converted
@@ -236,6 +238,12 @@ LIST_SCIM_CREDENTIALS = Operation(
     ),
 )
 
+
+def _scim_off(settings: Settings) -> str:
+    is_on = settings.section(ScimSettings).enabled
+    return "" if is_on else "It does not work while scim.enabled is false."
+
+
 CREATE_SCIM_CREDENTIAL = Operation(
     "create_scim_credential",
     "POST",
@@ -257,6 +265,7 @@ CREATE_SCIM_CREDENTIAL = Operation(
             options=(Option("name", argument=True),),
             done="{token}",
             note="It works until it is rotated or ended. It is shown only now.",
+            remark=_scim_off,
         ),
     ),
 )
