@@ -17,7 +17,7 @@ MOST = 2_000
 """Requests of one crawl, at most: the site is bounded, and the test says so if it is not."""
 
 _LEAKS = re.compile(r"[<>{}'\"\\^`|\s]|%3C|%7B|\bNone\b|\bMacro\b|\bUndefined\b", re.IGNORECASE)
-_INTERNAL = re.compile(r"\bUNSET\b|\bNODEFAULT\b|\bobject at 0x|>None<|=\"None\"")
+_INTERNAL = re.compile(r"\bUNSET\b|\bNODEFAULT\b|\bobject at 0x|=\"None\"")
 """Python's own words for a value that is not there."""
 
 _TAG = re.compile(r"<[^>]*>")

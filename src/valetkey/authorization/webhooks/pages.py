@@ -405,7 +405,7 @@ class WebhookPages(Struct, Generic[R], frozen=True):
         webhooks = await self.services.store.read(read_state)
         full = len(webhooks) >= area.most
         note = translatable("There are %(count)s webhooks, the maximum.")
-        listed = replace(_LIST, address=area.at(request), new_url=area.at(request, "new"))
+        listed = replace(_LIST, address=area.at(request), new_url=f"{area.at(request)}/new")
         if client_id is not None:
             listed = replace(listed, words=replace(listed.words, empty_text=_EMPTY_OF_APP))
         page = listed.whole(
