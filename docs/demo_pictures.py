@@ -24,6 +24,7 @@ from valetkey.cli.demo.site import (
 )
 
 FOLDER = SHOWN_HERE / "demo"
+SHOWN = shown_in_documents()
 PROGRAM = Path(sys.executable).parent / "valetkey"
 
 COMMANDS = (
@@ -155,7 +156,7 @@ def picture(tab: Page, name: str, width: str) -> None:
     tab.add_style_tag(content=FLAT)
     for scheme in SCHEMES:
         file = FOLDER / f"{name}-{width}-{scheme}.webp"
-        if f"demo/{file.name}" in shown_in_documents():
+        if f"demo/{file.name}" in SHOWN:
             tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             file.write_bytes(shot(tab, WIDTHS[width]))
 

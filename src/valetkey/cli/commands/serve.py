@@ -16,7 +16,7 @@ from valetkey.cli import options, say
 from valetkey.cli.serving import folder, plan
 from valetkey.cli.serving.plan import METRICS, NODE, Plan, Scraping, ServerPlan
 from valetkey.cli.serving.recheck import fixed, wrong_objects
-from valetkey.cli.serving.supervise import STOPS, has_terminal
+from valetkey.cli.serving.supervise import STOPS, ends_with_terminal
 from valetkey.config.agreement import missing_files, servers
 from valetkey.config.catalogue import catalogue
 from valetkey.config.environment import environment
@@ -204,7 +204,7 @@ def _take_over(
         level=settings.log.level,
         style=settings.log.format,
         drain=settings.serving.drain,
-        terminal=has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN,
+        terminal=ends_with_terminal(),
         lock=lock,
         fixed=fixed,
         notes=notes,

@@ -38,7 +38,7 @@ from valetkey.cli.serving.supervise import (
     ServerProcesses,
     Supervisor,
     collect_orphans,
-    has_terminal,
+    ends_with_terminal,
 )
 from valetkey.config.environment import environment
 from valetkey.kernel.refusal import OperatorError
@@ -146,7 +146,7 @@ def _supervised(site: DemoSite, servers: list[ServerProcesses], work: Work) -> i
         level="error",
         # A changed setting replaces the workers, as under `valetkey serve`.
         recheck=lambda: start_check(configuration, before, _variables()),
-        terminal=has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN,
+        terminal=ends_with_terminal(),
     )
     interrupts.handle(stop)
     collect_orphans()

@@ -239,6 +239,11 @@ def has_terminal() -> bool:
     return True
 
 
+def ends_with_terminal() -> bool:
+    """Return whether servers started here end when the terminal closes: not under nohup(1)."""
+    return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
 _GRACE = 15.0  # seconds for requests under way, before a worker is killed
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 30.0
