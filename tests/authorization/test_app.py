@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import schema_copy
 from tests.support.harness import CREDENTIAL, SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
 from valetkey.authorization.app import parts
@@ -19,7 +20,11 @@ from valetkey.kernel.runtime import SYSTEM, Runtime
 from valetkey.kernel.secret import Secret
 
 
-def test_parallel_starts_share_keyring_and_credential(tmp_path: Path, database_url: str) -> None:
+def test_parallel_starts_share_keyring_and_credential(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A copy would take the place of the database while the others connect to it.
+    monkeypatch.setattr("valetkey.database.migrate.apply_missing", schema_copy.migrated)
     defaults = Settings()
     settings = replace(
         defaults,
