@@ -73,9 +73,11 @@ ADDRESSES: Mapping[str, str] = MappingProxyType(
 
 _LONGEST_PATH = 500
 # A path of our own areas with its query, and nothing that a browser or a proxy could read as
-# another place.
+# another place: of the escaped octets, no control character, percent sign, dot, slash or backslash.
+_ESCAPED = r"%(?!25|2[EF]|5C|7F)[2-9A-F][0-9A-F]"
 _OWN_AREA = re.compile(
-    r"/(?:account|developer|admin|device)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9_.~-]{1,100}){0,8}"
+    r"/(?:account|developer|admin|device)"
+    rf"(?:/(?!\.{{1,2}}(?:/|\Z))(?:[A-Za-z0-9_.~-]|{_ESCAPED}){{1,300}}){{0,8}}"
     r"(?:\?[A-Za-z0-9_.~=&+%-]*)?",
     re.ASCII,
 )

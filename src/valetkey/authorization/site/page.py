@@ -32,6 +32,8 @@ from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"
 """The page on which users confirm who they are."""
+READS = frozenset({"GET", "HEAD"})
+"""The methods that submit no form."""
 
 _NO_FORM = Form({})
 
@@ -367,13 +369,22 @@ async def confirmation_needed(browsers: Browsers, request: SignedInRequest, to: 
     """Return the URL of the confirmation page; "" after recent authentication.
 
     Recently is within ten minutes, with a second factor if the account has one. The page leads
-    back by GET, so require confirmation before a form is shown and when it is submitted.
+    back by GET, so require confirmation before a form is shown and when it is submitted: that page
+    says that nothing has changed yet.
     """
     uid = request.user.uid
     guarded = await browsers.store.read(lambda tx: tx.users.has_second_factor(uid))
     if request.signed_in.has_proved(request.now, second_factor=guarded):
         return ""
-    return returning_to(CONFIRM, safe_return_path(to) or _here(request.request))
+    visited = request.request
+    back = safe_return_path(to) or _here(visited)
+    return confirmation_page(back, repeats=visited.method not in READS)
+
+
+def confirmation_page(to: str, *, repeats: bool) -> str:
+    """Return the address of `CONFIRM`: whether a form for `to` has to be submitted again."""
+    address = returning_to(CONFIRM, to)
+    return f"{address}&repeat=yes" if to and repeats else address
 
 
 def _here(request: Request) -> str:

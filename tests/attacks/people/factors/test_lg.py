@@ -66,6 +66,12 @@ _ELSEWHERE = (
     "/account/../../evil",
     "/account/./apps",
     "/account/%2e%2e/x",
+    "/account/%2E%2E/x",
+    "/account/%2F/evil.example",
+    "/account/%5Cevil.example",
+    "/account/%0A",
+    "/account/%25",
+    "/account/%7F",
     "/account/apps?next=https://evil.example",
     "/account/apps#x",
     "/account\t/apps",
@@ -98,7 +104,16 @@ def test_lg_11_sign_in_never_redirects_to_another_site(tmp_path: Path, to: str) 
 
 
 @pytest.mark.parametrize(
-    "to", ["/account/apps", "/developer", "/admin/users/1001", "/account/security/passkeys/cr_a-_"]
+    "to",
+    [
+        "/account/apps",
+        "/developer",
+        "/admin/users/1001",
+        "/account/security/passkeys/cr_a-_",
+        "/admin/groups/B%C3%BCro%20K%C3%B6ln",
+        "/admin/groups/%6Eew",
+        "/admin/groups/R%26D%3A%40%3F%23",
+    ],
 )
 def test_lg_11_own_paths_are_accepted_as_return_path(to: str) -> None:
     assert safe_return_path(to) == to

@@ -41,6 +41,23 @@ def test_step_up_checks_password_and_renews_the_session(tmp_path: Path, database
     run(tmp_path, story, database_url)
 
 
+def test_step_up_says_that_a_submitted_form_did_nothing(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        nothing = "Nothing has been done yet"
+        alice = await signed_in(it)
+        asked = await alice.get("/account/delete")
+        it.clock.forward(PROOF_LASTS + 1)
+        assert not knows(await alice.follow(await alice.get("/account/delete")), nothing)
+        page = await alice.follow(await alice.submit(asked, "delete", username="alice"))
+        assert knows(page, nothing)
+        wrong = await alice.submit(page, "confirm", password="guess")
+        assert knows(wrong, nothing)
+        done = await alice.submit(wrong, "confirm", password=PASSWORD)
+        assert done.location == "/account/delete"
+
+    run(tmp_path, story)
+
+
 def test_step_up_requires_a_session(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         page = await it.browser().get("/account/confirm")

@@ -294,7 +294,7 @@ def test_ad_05_role_change_requires_recent_authentication(tmp_path: Path) -> Non
         it.clock.forward(601)
         assert (await browser.get(f"{PAGE}/role")).location == f"/account/confirm?to={PAGE}/role"
         answer = await browser.submit(question, "do", role="auditor")
-        assert answer.location == f"/account/confirm?to={PAGE}/role"
+        assert answer.location == f"/account/confirm?to={PAGE}/role&repeat=yes"
         assert (await bob_now(it)).role is None
         page = await browser.follow(answer)
         answer = await browser.submit(page, "confirm", password="correct horse battery staple")

@@ -78,7 +78,7 @@ def test_app_deletion_requires_recent_authentication_of_an_owner(tmp_path: Path)
         it.clock.forward(minutes(11))
         assert (await alice.get(path)).location == f"/account/confirm?to={path}"
         answer = await alice.submit(page, "delete", name="Printer")
-        assert answer.location == f"/account/confirm?to={path}"
+        assert answer.location == f"/account/confirm?to={path}&repeat=yes"
         assert await it.count("removals") == 0
 
     run(tmp_path, story)

@@ -204,7 +204,7 @@ def test_email_change_requires_recent_authentication(tmp_path: Path) -> None:
         page = await here.get("/account/email")
         it.clock.forward(PROOF_LASTS + 1)
         answer = await here.submit(page, "change", email=NEW)
-        assert answer.location == "/account/confirm?to=/account/email"
+        assert answer.location == "/account/confirm?to=/account/email&repeat=yes"
         assert await letters(it) == []
         assert (await here.get("/account/email")).status == 303
         page = await here.follow(answer)

@@ -17,6 +17,7 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import User
 from valetkey.authorization.site.page import (
+    READS,
     PageVisit,
     Requirement,
     SignedInRequest,
@@ -128,8 +129,6 @@ APPS_AND_APIS = translatable("Apps and APIs")
 SERVER = translatable("Server")
 """The headings of the navigation."""
 
-_READS = frozenset({"GET", "HEAD"})
-
 
 class AdminRequest(VisitorRequest, frozen=True, kw_only=True):
     """A request by a user with the required role.
@@ -212,9 +211,7 @@ async def _enter(browsers: Browsers, request: SignedInRequest, *, polled: bool) 
     if entry is None and polled:
         raise Interrupt(see_other(ADMIN))
     if entry is None:
-        await require_confirmed(
-            browsers, request, "" if request.request.method in _READS else ADMIN
-        )
+        await require_confirmed(browsers, request, "" if request.request.method in READS else ADMIN)
         fresh = fresh_entry(browsers.random)
         await browsers.store.write(
             lambda tx: enter(tx, session.id, fresh, key, settings, now),

@@ -59,7 +59,7 @@ def test_recent_authentication_is_required(tmp_path: Path) -> None:
         assert not knows(await browser.get(PATH), "Confirmed. You can now")
         it.clock.forward(minutes(11))
         answer = await download(browser)
-        assert answer.location == "/account/confirm?to=/account/data"
+        assert answer.location == "/account/confirm?to=/account/data&repeat=yes"
         page = await browser.get(answer.location)
         back = await browser.follow(await browser.submit(page, "confirm", password=PASSWORD))
         assert knows(back, "Confirmed. You can now download your data")

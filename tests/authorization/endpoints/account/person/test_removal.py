@@ -157,7 +157,7 @@ def test_recent_authentication_is_required(tmp_path: Path) -> None:
         it.clock.forward(minutes(11))
         assert (await browser.get(PATH)).location == "/account/confirm?to=/account/delete"
         answer = await browser.post(PATH, {**fields, "username": "alice"})
-        assert answer.location == "/account/confirm?to=/account/delete"
+        assert answer.location == "/account/confirm?to=/account/delete&repeat=yes"
         other = await signed_in(it, "bob")
         assert (await other.post(PATH, {**fields, "username": "bob"})).status == 403
         assert "removal.planned" not in await it.events()

@@ -26,7 +26,6 @@ from valetkey.authorization.layout.addresses import (
     AUTHORIZE,
     HOME,
     REQUIRED_FACTOR,
-    returning_to,
     safe_return_path,
 )
 from valetkey.authorization.layout.contexts import CurrentUser
@@ -40,6 +39,7 @@ from valetkey.authorization.site.page import (
     SeeOther,
     Show,
     SignedInRequest,
+    confirmation_page,
     signed_in_to_add_factor,
 )
 from valetkey.authorization.site.presentation import shown_user
@@ -151,6 +151,8 @@ class ConfirmFactorPage(Struct, frozen=True):
     wrong: str = ""
     #: Seconds until another attempt is allowed.
     wait: int = 0
+    #: Whether a form was submitted that has to be submitted again.
+    repeats: bool = False
 
 
 class Confirm(Struct, frozen=True):
@@ -233,7 +235,7 @@ class Confirm(Struct, frozen=True):
 
     async def _form(self, request: SignedInRequest, wrong: str = "", wait: int = 0) -> Show:
         user = request.user
-        to = safe_return_path(request.query.get("to"))
+        to, repeats = safe_return_path(request.query.get("to")), bool(request.query.get("repeat"))
         bound, passkeys = (
             self.browsers.cookies.browser_fingerprint(request.browser) or "",
             self.factors.passkeys,
@@ -250,7 +252,7 @@ class Confirm(Struct, frozen=True):
                 PURPOSE, bound, request.now, uid=user.uid, of=keys
             )
         context = ConfirmFactorPage(
-            action=returning_to(CONFIRM, to),
+            action=confirmation_page(to, repeats=repeats),
             person=shown_user(request.signed_in),
             username=user.username,
             by_password=not guarded and FactorKind.PASSWORD in kinds,
@@ -259,6 +261,7 @@ class Confirm(Struct, frozen=True):
             has_recovery=guarded and FactorKind.RECOVERY_CODE in kinds,
             wrong=wrong,
             wait=wait,
+            repeats=repeats,
         )
         status = _TOO_MANY if wait else _UNAUTHORIZED if wrong else 200
         return Show(context, status, (("retry-after", str(wait)),) if wait else ())
