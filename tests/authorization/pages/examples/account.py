@@ -165,6 +165,7 @@ def account_examples(*apps: AskingApp, hostile: AskingApp) -> Mapping[str, PageC
             (happened("consent.given", ago(5), hostile.name),), _LATER
         ),
         "confirm": ConfirmFactorPage("/account/confirm", ADA, "ada"),
+        "confirm_again": ConfirmFactorPage("/account/confirm", ADA, "ada", repeats=True),
         "confirm_wrong": ConfirmFactorPage("/account/confirm", ADA, "ada", wrong="password"),
         "confirm_wait": ConfirmFactorPage(
             "/account/confirm", ADA, "ada", wrong="password", wait=240
