@@ -8,8 +8,8 @@ import pytest
 from tests.support import schema_copy
 from tests.support.harness import CREDENTIAL, SCOPES, Harness, run
 from valetkey.authorization.app import build as composition
-from valetkey.authorization.app import parts
 from valetkey.authorization.app.foundation import prepare
+from valetkey.authorization.tokens.issue import TokenPolicy
 from valetkey.config.paths import credential_path, keyring_path
 from valetkey.config.settings import Settings, SettingsSource
 from valetkey.kernel.keyring import Keyring
@@ -90,7 +90,7 @@ def test_too_short_credential_is_an_operator_error(tmp_path: Path) -> None:
 def test_implicit_tokens_live_no_longer_than_the_others() -> None:
     defaults = Settings()
     brief = replace(defaults, tokens=replace(defaults.tokens, access_token_lifetime=minutes(1)))
-    assert parts.policy_of(brief).implicit_token_lifetime == minutes(1)
+    assert TokenPolicy.of(brief).implicit_token_lifetime == minutes(1)
 
 
 def test_server_error_reveals_no_internal_details(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from valetkey.authorization.actions.clients import Sectors
 from valetkey.authorization.actions.records import Records
 from valetkey.authorization.app.foundation import Foundation
-from valetkey.authorization.app.parts import policy_of
 from valetkey.authorization.client_authentication import ClientDirectory
 from valetkey.authorization.endpoints.authorize.authorize import Authorize
 from valetkey.authorization.endpoints.authorize.pending import Server
@@ -52,7 +51,7 @@ from valetkey.authorization.tokens.apis import ApiDirectory
 from valetkey.authorization.tokens.claims import TokenClaims
 from valetkey.authorization.tokens.id_token import SUBJECT_TYPES
 from valetkey.authorization.tokens.identity_assertion import IdentityAssertions
-from valetkey.authorization.tokens.issue import TokenResponses
+from valetkey.authorization.tokens.issue import TokenPolicy, TokenResponses
 from valetkey.authorization.tokens.read import AccessTokenReader, AnswerCache
 from valetkey.authorization.tokens.userinfo import UserInfo
 from valetkey.config.paths import monitoring_token
@@ -88,7 +87,7 @@ def client_routes(
             client_auth=client_auth,
             grant_types=kinds,
             authenticate=authenticate,
-            policy=policy_of(foundation.settings, foundation.own_scope),
+            policy=TokenPolicy.of(foundation.settings, foundation.own_scope),
             apis=apis,
             reader=reader,
             claims=claims,

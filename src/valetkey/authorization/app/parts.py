@@ -29,7 +29,6 @@ from valetkey.authorization.layout.brand import Brand
 from valetkey.authorization.layout.render import own_path
 from valetkey.authorization.layout.theme import read_theme
 from valetkey.authorization.layout.theme_check import check_theme
-from valetkey.authorization.model.client import CLIENT_SCOPE
 from valetkey.authorization.model.event.chain import checkpoint_key
 from valetkey.authorization.operations.operation import Services
 from valetkey.authorization.protocol.authorization_request import supported_prompts
@@ -49,26 +48,10 @@ from valetkey.config.settings import Settings
 from valetkey.database.identity import Watch
 from valetkey.fetch.outbound import ANYTHING, Fetched, OutboundHttp
 from valetkey.kernel.moment import Instant
-from valetkey.kernel.scope import Scope
 from valetkey.web import log
 from valetkey.web.offload import Offload
 
 _EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-
-
-def policy_of(settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> TokenPolicy:
-    """Return the token policy of the settings: lifetimes, audience and clients' own scopes."""
-    tokens = settings.tokens
-    return TokenPolicy(
-        audience=settings.audience,
-        authorization_code_lifetime=tokens.authorization_code_lifetime,
-        access_token_lifetime=tokens.access_token_lifetime,
-        implicit_token_lifetime=min(tokens.implicit_token_lifetime, tokens.access_token_lifetime),
-        refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
-        refresh_token_lifetime=tokens.refresh_token_lifetime,
-        refresh_reuse_window=tokens.refresh_reuse_window,
-        own_scope=own_scope,
-    )
 
 
 def make_apis(foundation: Foundation, directory: ClientDirectory) -> ApiDirectory:
@@ -266,7 +249,7 @@ def make_server(
         claims=claims,
         keyring=foundation.keyring,
         sessions=settings.sessions,
-        policy=policy_of(settings, foundation.own_scope),
+        policy=TokenPolicy.of(settings, foundation.own_scope),
         brands=CurrentBrand(brand),
         decisions=decisions,
         random=foundation.runtime.random,

@@ -46,7 +46,12 @@ from valetkey.authorization.protocol.register.faults import NO_CONTROLS
 from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import SignInRecord, Subjects, content
-from valetkey.authorization.tokens.issue import Granted, access_token_of, is_by_reference
+from valetkey.authorization.tokens.issue import (
+    Granted,
+    TokenPolicy,
+    access_token_of,
+    is_by_reference,
+)
 from valetkey.kernel.moment import later
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import converted
@@ -413,7 +418,7 @@ def _preview(tx: Transaction, call: Call) -> ClaimsPreview:
         scope=scope,
         token_id="at_…",
         issued_at=now,
-        expires_at=later(now, services.settings.tokens.access_token_lifetime),
+        expires_at=later(now, TokenPolicy.of(services.settings).lifetime_of(client, api)),
         user=user,
         grant_id="gr_…",
         auth_time=now,

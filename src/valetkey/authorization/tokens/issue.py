@@ -22,6 +22,7 @@ from valetkey.authorization.tokens.client_keys import default_id_token_algorithm
 from valetkey.authorization.tokens.id_token import IdTokens, SignInRecord
 from valetkey.authorization.tokens.identity_assertion import TYPE, IssuedAssertion
 from valetkey.authorization.tokens.signing_keys import ALGORITHM, SigningKeyRing
+from valetkey.config.settings import Settings
 from valetkey.kernel.jose import jwt
 from valetkey.kernel.jose.access_token import AccessToken
 from valetkey.kernel.jose.algorithm import Algorithm
@@ -48,6 +49,23 @@ class TokenPolicy(Struct, frozen=True):
     refresh_token_lifetime: Lifetime
     refresh_reuse_window: Lifetime
     own_scope: Scope = CLIENT_SCOPE
+
+    @classmethod
+    def of(cls, settings: Settings, own_scope: Scope = CLIENT_SCOPE) -> "TokenPolicy":
+        """Return the policy of the settings."""
+        tokens = settings.tokens
+        return cls(
+            audience=settings.audience,
+            authorization_code_lifetime=tokens.authorization_code_lifetime,
+            access_token_lifetime=tokens.access_token_lifetime,
+            implicit_token_lifetime=min(
+                tokens.implicit_token_lifetime, tokens.access_token_lifetime
+            ),
+            refresh_token_idle_lifetime=tokens.refresh_token_idle_lifetime,
+            refresh_token_lifetime=tokens.refresh_token_lifetime,
+            refresh_reuse_window=tokens.refresh_reuse_window,
+            own_scope=own_scope,
+        )
 
     def lifetime_of(self, client: Client, api: Api | None = None) -> Lifetime:
         """Return the lifetime of this client's access tokens, None being the default API.

@@ -13,6 +13,7 @@ from tests.support.plain_browser import Answer
 from valetkey.authorization.model.user import Role
 from valetkey.authorization.scim.storage import ScimCredentials
 from valetkey.authorization.site.admin.input_fields import _declared  # pyright: ignore[reportPrivateUsage]
+from valetkey.kernel.moment import minutes
 
 TEXT = '{"type": "string", "maxLength": 40}'
 
@@ -77,6 +78,19 @@ def test_attribute_is_declared_put_into_a_claim_and_previewed(tmp_path: Path) ->
         shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
         assert "department" not in content(shown, "id-token")
         assert (await browser.get("/admin/claims/department/edit")).status == 404
+
+    run(tmp_path, story)
+
+
+def test_preview_has_the_lifetime_of_the_app_s_own_tokens(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("web", access_token_lifetime=minutes(5))
+        browser = await administrator(it)
+        shown = await page(browser, "/admin/claims/preview?person=ada&client=web")
+        token = content(shown, "access-token")
+        assert isinstance(token["exp"], int)
+        assert isinstance(token["iat"], int)
+        assert token["exp"] - token["iat"] == minutes(5)
 
     run(tmp_path, story)
 
