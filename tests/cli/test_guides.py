@@ -23,6 +23,10 @@ def test_every_command_and_every_setting_has_a_page() -> None:
     assert page_of("serve", "limits.connections") == "reference/settings"
 
 
+def test_place_in_a_file_of_objects_has_the_page_of_the_command() -> None:
+    assert page_of("apply", "groups[printers].members") == "how-to/operate/keep-objects-in-a-file"
+
+
 def test_longest_match_wins() -> None:
     assert page_of("database restore --yes") == "how-to/operate/back-up-and-restore"
     assert page_of("database check") == "how-to/operate/run-on-postgresql"

@@ -11,6 +11,7 @@ from valetkey.cli import options
 from valetkey.cli.catalogue import feature_guides
 from valetkey.config.features import feature_sections
 from valetkey.config.paths import supervisor_of
+from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import OperatorError
 
 _OPERATE = "how-to/operate"
@@ -88,10 +89,10 @@ _SETTINGS = "reference/settings"
 
 def page_of(command: str, setting: str = "") -> str:
     """Return the page for an error about `setting`, or of `command`; "" if there is none."""
-    if setting:
-        return (
-            _longest(setting, ".", ((guide.settings, guide.page) for guide in GUIDES)) or _SETTINGS
-        )
+    page = _longest(setting, ".", ((guide.settings, guide.page) for guide in GUIDES))
+    if page or setting.partition(".")[0] in {*Settings.__dataclass_fields__, *feature_sections()}:
+        return page or _SETTINGS
+    # None, or the place of an object in a file.
     return _longest(command, " ", ((guide.commands, guide.page) for guide in GUIDES))
 
 
