@@ -188,6 +188,10 @@ _LENGTH = re.compile(r"Expected `(str|array|object)` of length (<=|>=) (\d+)")
 _RANGE = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (.+)")
 _PATTERN = re.compile(r"Expected `str` matching regex (.*)", re.DOTALL)
 _WHERE = re.compile(r" - at `\$.*`$", re.DOTALL)
+_OTHER_FORM = "must have the form that the schema describes"
+MUST = "must"
+"""The member of `Meta.extra` with the sentence about a pattern."""
+
 _NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 
 
@@ -211,17 +215,30 @@ def requirement(message: str, kind: Any = None) -> str:
         return f"must be {_BOUNDS[match[1]]} {match[2]}"
     if match := _PATTERN.fullmatch(reason):
         pattern = match[1].strip("'\"").replace("\\\\", "\\")
-        return (
-            "must have no control characters"
-            if pattern == _NO_CONTROLS
-            else f"must match {pattern}"
-        )
+        return "must have no control characters" if pattern == _NO_CONTROLS else _form(kind)
     if reason.startswith("Invalid enum value") and (choices := _choices(kind)):
         return f"must be one of: {', '.join(choices)}"
     return reason.replace("`", "")
 
 
 _GIVEN: Mapping[str, str] = types.MappingProxyType({**_WORDS, "bool": "a boolean"})
+
+
+def _form(kind: Any) -> str:
+    """Return the sentence about a pattern, or the declared example: people read no pattern."""
+    metas = list(_metas(kind))
+    if sentences := [meta.extra[MUST] for meta in metas if meta.extra and MUST in meta.extra]:
+        return str(sentences[0])
+    examples = [example for meta in metas for example in meta.examples or ()]
+    return f"must have the form of {examples[0]}" if examples else _OTHER_FORM
+
+
+def _metas(kind: Any) -> Iterator[msgspec.Meta]:
+    if get_origin(kind) is Annotated:
+        yield from (meta for meta in kind.__metadata__ if isinstance(meta, msgspec.Meta))
+    elif get_origin(kind) in {Union, types.UnionType}:
+        for option in get_args(kind):
+            yield from _metas(option)
 
 
 def _errors(value: object, kind: Any, path: tuple[str | int, ...]) -> Iterator[FieldError]:
@@ -260,6 +277,9 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str | int, Any, object]]:
         for field in () if struct is None else msgspec.structs.fields(struct):
             if field.encode_name in members:
                 yield field.encode_name, _set(field.type), members[field.encode_name]
+        for below in _inside(kind, dict, 0):
+            if get_origin(below) is Annotated:
+                yield from ((name, below, name) for name in members)
         for below in _inside(kind, dict, 1):
             yield from ((name, below, member) for name, member in members.items())
     elif isinstance(value, list):
@@ -557,6 +577,8 @@ def _is_small(value: object) -> bool:
 def _field_error(error: "jsonschema_rs.ValidationError", *path: str | int) -> FieldError:
     # The message begins with a placeholder for the value.
     detail = error.message.replace('"', "").replace("\n", " ")[:300]
+    if error.kind.name == "pattern":
+        detail = _OTHER_FORM
     allowed: object = getattr(error.kind, "value", None)
     return FieldError(pointer(*path), detail, error.kind.name, allowed)
 

@@ -26,7 +26,8 @@ def test_invite_prints_the_link_if_mail_is_off(tmp_path: Path) -> None:
 def test_invitation_email_is_queued_if_mail_is_configured(tmp_path: Path) -> None:
     mail = '[mail]\nhost = "mail.example"\nfrom_address = "no-reply@auth.example"\n'
     configured(tmp_path, _ACCOUNTS + mail)
-    invitation = valetkey("user", "invite", "grace@example.com", "--json", here=tmp_path).json
+    # A copied address has spaces around.
+    invitation = valetkey("user", "invite", " grace@example.com ", "--json", here=tmp_path).json
     assert invitation["mailed"] is True
     assert invitation["email"] == "grace@example.com"
     database = (tmp_path / "valetkey" / "authorization.db").read_bytes()
@@ -43,7 +44,14 @@ def test_existing_users_and_unreachable_addresses_are_not_invited(tmp_path: Path
     assert "has an account" in ran.err
     ran = valetkey("user", "invite", "nowhere", here=tmp_path)
     assert ran.code == 2
-    assert "email cannot be delivered" in ran.err
+    assert "email cannot be delivered to 'nowhere'" in ran.err
+    ran = valetkey("user", "create", "eve", "--email", "eve @example.com", here=tmp_path)
+    assert "--email: must be an email address, such as ada@example.com" in ran.err
+    ran = valetkey(
+        *("user", "create", "eve", "--email", " eve@example.com", "--generate-password"),
+        here=tmp_path,
+    )
+    assert ran.code == 0, ran.err
 
 
 def test_disabled_sign_up_blocks_invitations(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from valetkey.authorization.protocol.register.faults import (
     MetadataError,
     fault,
     input_fault,
+    matching,
 )
 from valetkey.authorization.protocol.register.openid_rules import is_link
 from valetkey.authorization.protocol.register.self_registration import (
@@ -261,7 +262,7 @@ class UserRecord(Struct, frozen=True):
     claims: StandardClaims = StandardClaims.NOTHING
 
     def __post_init__(self) -> None:
-        """Write the domain of the address in ASCII."""
+        """Write the address without spaces around, and its domain in ASCII."""
         msgspec.structs.force_setattr(self, "email", ascii_email(self.email))
 
     def faults(self) -> Faults:
@@ -510,7 +511,9 @@ def fresh_uid(random: Callable[[int], bytes]) -> Uid:
 
 Name = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
 Username = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, min_length=1, max_length=200)]
-Email = Annotated[str, msgspec.Meta(pattern=r"^[^\s@]+@[^\s@]+$", max_length=200)]
+Email = Annotated[
+    str, matching(r"^\s*[^\s@]+@[^\s@]+\s*$", "claim.email"), msgspec.Meta(max_length=200)
+]
 _Uid = Annotated[
     int, msgspec.Meta(ge=1, le=LARGEST_UID, description="Identifies the user; random by default.")
 ]

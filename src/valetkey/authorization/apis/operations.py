@@ -44,7 +44,7 @@ from valetkey.authorization.operations.operation import (
     tag_of,
     unchecked_write,
 )
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, matching
 from valetkey.authorization.storage.search import ListOrder
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant, Lifetime
@@ -67,7 +67,9 @@ def _type_of(field: ApiField) -> Any:
             pattern=NO_CONTROLS, min_length=rule.shortest or None, max_length=rule.longest
         ),
     ]
-    name: Any = Annotated[str, msgspec.Meta(pattern=f"^{rule.pattern}$")]
+    name: Any = str
+    if rule.pattern:
+        name = Annotated[str, matching(f"^{rule.pattern}$", rule.reason, without='# " \\')]
     described = {"description": rule.description} if rule.description else None
     listed = msgspec.Meta(max_length=rule.most, extra_json_schema=described)
     if field.type is str:

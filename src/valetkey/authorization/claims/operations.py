@@ -42,7 +42,7 @@ from valetkey.authorization.operations.operation import (
     unchecked_write,
 )
 from valetkey.authorization.protocol.claims import OPENID, PASSWORD, claims_of_scope, user_claims
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, matching
 from valetkey.authorization.protocol.resource import at, grantable
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.authorization.tokens.id_token import SignInRecord, Subjects, content
@@ -70,7 +70,7 @@ _Schema = Annotated[
 ]
 _Editable = Annotated[bool, msgspec.Meta(description="Whether users may edit their own.")]
 _Values = Annotated[
-    dict[Annotated[str, msgspec.Meta(pattern=f"^{ATTRIBUTE_NAME}$")], Anything],
+    dict[Annotated[str, matching(f"^{ATTRIBUTE_NAME}$", "attribute.name")], Anything],
     msgspec.Meta(
         max_length=MOST_ATTRIBUTES, description="Values by name, as JSON; null removes one."
     ),
@@ -317,8 +317,8 @@ class ClaimWanted(
     ]
     scope: Annotated[
         str,
+        matching(r"^[!#-\[\]-~]*$", "scope.form", without='" \\'),
         msgspec.Meta(
-            pattern=r"^[!#-\[\]-~]*$",
             max_length=100,
             description="Only for tokens with this scope.",
         ),

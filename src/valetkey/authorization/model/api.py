@@ -44,9 +44,10 @@ class ApiFieldRule:
 
     `label`, `hint` and `group`, its heading, are those of the form, `help` that of the command,
     `description` that of the admin API. Texts have `shortest` to `longest` characters; the names in
-    a list, at most `most`, have the `pattern`, whose error has the `code`. A lifetime has at most
-    `longest` seconds. `choices` are the values of an enumeration with their labels; without them it
-    is shown by its values. A label, a hint and a heading are translatable.
+    a list, at most `most`, have the `pattern`, whose error has the `code`, and the `reason` where a
+    body is read. A lifetime has at most `longest` seconds. `choices` are the values of an
+    enumeration with their labels; without them it is shown by its values. A label, a hint and a
+    heading are translatable.
     """
 
     label: str
@@ -59,6 +60,7 @@ class ApiFieldRule:
     longest: int = 200
     most: int = 0
     pattern: str = ""
+    reason: str = ""
     code: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     is_fixed: bool = False
@@ -109,6 +111,7 @@ class ApiMetadata(Struct, frozen=True):
             shortest=1,
             most=MOST_SCOPES,
             pattern=_SCOPE_NAME,
+            reason="scope.form",
         ),
     ] = field(default_factory=dict[str, str])
     """What users can allow, each with its description."""
@@ -121,6 +124,7 @@ class ApiMetadata(Struct, frozen=True):
             help="A scope that clients can request for themselves.",
             most=MOST_SCOPES,
             pattern=_SCOPE_NAME,
+            reason="scope.form",
         ),
     ] = ()
     """What clients have of their own."""
@@ -145,6 +149,7 @@ class ApiMetadata(Struct, frozen=True):
             help="A role that users and groups can have at the API.",
             most=50,
             pattern=ROLE_NAME,
+            reason="role.form",
             code="role.name",
         ),
     ] = ()
@@ -158,6 +163,7 @@ class ApiMetadata(Struct, frozen=True):
             description="Apps that may request it: client ids, or `any`.",
             most=1_000,
             pattern="[!-~]{1,100}",
+            reason="app.unknown",
         ),
     ] = None
     """The clients that may request it; None for every client."""
@@ -171,6 +177,7 @@ class ApiMetadata(Struct, frozen=True):
             description="Only members of one of them get tokens for it.",
             most=50,
             pattern=NAME,
+            reason="group.form",
             code="group.name",
         ),
     ] = ()

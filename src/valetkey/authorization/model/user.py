@@ -34,7 +34,8 @@ _PREFIX = "xn--"
 
 
 def ascii_email(text: str) -> str:
-    """Return the address with its domain in ASCII; the text itself if that is not possible."""
+    """Return the address without spaces around, its domain in ASCII where that is possible."""
+    text = text.strip()
     local, at, domain = text.rpartition("@")
     if not local or not at or domain.isascii():
         return text

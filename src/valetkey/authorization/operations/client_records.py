@@ -24,12 +24,12 @@ from valetkey.authorization.protocol.register.client_metadata import (
     with_values,
 )
 from valetkey.authorization.protocol.register.client_rules import MOST_REDIRECT_URIS
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, matching
 from valetkey.authorization.protocol.register.self_registration import LeftOut
 from valetkey.authorization.storage.search import ClientLine
 from valetkey.kernel.moment import Instant
 
-_SCOPE = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,100}$")]
+_SCOPE = Annotated[str, matching(r"^[!#-\[\]-~]{1,100}$", "scope.form", without='" \\')]
 _GRANT_TYPE = Annotated[str, msgspec.Meta(extra_json_schema={"enum": GRANT_TYPE_ENUM})]
 _FIELDS = fields_of(Editor.ADMINISTRATOR)
 

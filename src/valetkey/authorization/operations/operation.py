@@ -27,7 +27,7 @@ from valetkey.authorization.email.notices import Links, MailOutbox
 from valetkey.authorization.model.client import Client
 from valetkey.authorization.model.event.event import Event
 from valetkey.authorization.model.user import Uid, User, uid_of
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, MetadataError, matching
 from valetkey.authorization.storage.search import END, ListOrder, TimeCursor
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.authorization.tokens.claims import TokenClaims
@@ -114,7 +114,7 @@ GRANT_TYPE_ENUM = "grant types"
 
 Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]([ -~]{0,78}[!-~])?$", max_length=80)]
+Name = Annotated[str, matching(r"^[!-~]([ -~]{0,78}[!-~])?$", "label.form")]
 
 
 def change_of(

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from valetkey.authorization.operations.operation import Anything, Line, Moment, Name
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, matching
 from valetkey.kernel.jose.algorithm import Algorithm
 
 _Text = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200)]
-_Colour = Annotated[str, msgspec.Meta(pattern=r"^#[0-9a-fA-F]{6}$")]
+_Colour = Annotated[str, matching(r"^#[0-9a-fA-F]{6}$", "color.form")]
 
 
 class KeyShown(msgspec.Struct, frozen=True):

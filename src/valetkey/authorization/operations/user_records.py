@@ -22,14 +22,15 @@ from valetkey.authorization.actions.users import (
 )
 from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, Role, User, ascii_email
 from valetkey.authorization.operations.operation import Line, Moment, change_of
+from valetkey.authorization.protocol.register.faults import matching
 from valetkey.kernel.replace import converted
 
-_GroupName = Annotated[str, msgspec.Meta(pattern=f"^{NAME}$", max_length=80)]
+_GroupName = Annotated[str, matching(f"^{NAME}$", "group.form")]
 _Groups = Annotated[
     str,
     msgspec.Meta(max_length=81 * MOST_OF_USER, description="Names of groups, separated by spaces."),
 ]
-_Parent = Annotated[str, msgspec.Meta(pattern=f"^({NAME})?$", max_length=80)]
+_Parent = Annotated[str, matching(f"^({NAME})?$", "group.form")]
 
 
 class UserShown(Profile, frozen=True, kw_only=True):

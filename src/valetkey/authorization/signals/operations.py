@@ -32,7 +32,7 @@ from valetkey.authorization.operations.operation import (
 )
 from valetkey.authorization.protocol.claims import OFFLINE_ACCESS, OPENID
 from valetkey.authorization.protocol.register.client_metadata import ClientMetadata
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS, input_fault
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, input_fault, matching
 from valetkey.authorization.signals.model import (
     POLL,
     PUSH,
@@ -66,8 +66,8 @@ SHORT = {event_type.rpartition("/")[2]: event_type for event_type in SUPPORTED}
 
 _Url = Annotated[
     str,
+    matching(r"^[!-~]{0,500}$", "url.form"),
     msgspec.Meta(
-        pattern=r"^[!-~]{0,500}$",
         description="The https address that tokens are pushed to; empty to have them polled.",
     ),
 ]
@@ -75,7 +75,11 @@ _Description = Annotated[
     str, msgspec.Meta(pattern=NO_CONTROLS, max_length=200, description="What it is for.")
 ]
 _Events = Annotated[
-    list[Annotated[str, msgspec.Meta(pattern="^(" + "|".join(SHORT) + ")$")]],
+    list[
+        Annotated[
+            str, matching("^(" + "|".join(SHORT) + ")$", "choice.form", names=", ".join(SHORT))
+        ]
+    ],
     msgspec.Meta(
         max_length=len(SUPPORTED),
         description=f"Event types, none for all: {', '.join(SHORT)}.",
@@ -83,8 +87,8 @@ _Events = Annotated[
 ]
 _Header = Annotated[
     str,
+    matching(r"^([!-~]([ -~]*[!-~])?)?$", "header.form"),
     msgspec.Meta(
-        pattern=r"^([!-~]([ -~]*[!-~])?)?$",
         max_length=2_000,
         description="The Authorization header of pushes: a scheme and a secret.",
     ),

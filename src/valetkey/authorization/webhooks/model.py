@@ -18,7 +18,7 @@ from valetkey.authorization.model.event.grants import (
     ConsentWithdrawn,
     GrantRevoked,
 )
-from valetkey.authorization.protocol.register.faults import NO_CONTROLS
+from valetkey.authorization.protocol.register.faults import NO_CONTROLS, matching
 from valetkey.authorization.storage.outbox import ReceiverMessage
 from valetkey.kernel.moment import Instant, days, seconds
 from valetkey.kernel.text import translatable
@@ -90,10 +90,12 @@ class WebhookWanted(Struct, frozen=True, forbid_unknown_fields=True):
     """A webhook to be created."""
 
     url: Annotated[
-        str, Meta(pattern=r"^[!-~]{1,500}$", description="The https address of the receiver.")
+        str,
+        matching(r"^[!-~]{1,500}$", "url.form"),
+        Meta(description="The https address of the receiver."),
     ]
     events: Annotated[
-        list[Annotated[str, Meta(pattern=r"^[a-z_.]{1,60}$")]],
+        list[Annotated[str, matching(r"^[a-z_.]{1,60}$", "event.form")]],
         Meta(max_length=MOST_EVENTS, description="Names of events; none for every event."),
     ] = []
     description: Annotated[

@@ -30,8 +30,11 @@ def invite(email: str, language: str, config: Path | None, as_json: bool) -> Non
 
     Example: valetkey user invite grace@example.com
     """
+    email = email.strip()
     if not is_mailable(email):
-        raise OperatorError("email cannot be delivered to this address")
+        raise OperatorError(
+            f"email cannot be delivered to {email!r}: enter an address such as grace@example.com"
+        )
 
     async def invite_user(opened: OpenedStore) -> tuple[str, bool]:
         if opened.settings.accounts.sign_up is SignUpMode.OFF:

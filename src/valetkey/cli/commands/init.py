@@ -268,7 +268,7 @@ async def _mail_answers(settings: Settings) -> None:
 
 
 def _owner_email(ask: "_Dialogue") -> str:
-    email = ask("owner_email", "Email address of the first owner")
+    email = ask("owner_email", "Email address of the first owner").strip()
     if not is_mailable(email):
         raise OperatorError(f"{email} is not an email address")
     return email

@@ -189,7 +189,20 @@ class Input(Struct, frozen=True):
         try:
             return msgspec.convert(values, type=self.kind)
         except msgspec.ValidationError as error:
-            raise refused(map(self.named, faults_of(error, values, self.kind))) from None
+            faults = faults_of(error, values, self.kind)
+            raise refused(self._repeating(self.named(it), it, values) for it in faults) from None
+
+    def _repeating(
+        self, named: MetadataError, error: MetadataError, values: Mapping[str, Any]
+    ) -> MetadataError:
+        """Return the fault of an option, which may name several entries of a list at once."""
+        name, _, number = error.field.partition("/")
+        listed = values.get(name)
+        if not isinstance(listed, list) or not number.isdecimal():
+            return named
+        if not set(", ;") & set(str(cast("list[object]", listed)[int(number)])):
+            return named
+        return replace(named, detail=f"{named.detail}; repeat {named.field} for each of several")
 
     def _leaves(self) -> Iterator[_OptionField]:
         if self.kind is not None:

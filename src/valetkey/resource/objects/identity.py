@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_type_hints
 
 from msgspec import UNSET, Meta, UnsetType
 
+from valetkey.kernel.shapes import MUST
 from valetkey.resource.resource_object import Backend, OwnedBy, ResourceObject, Verb
 
 _LONGEST = 200
@@ -12,7 +13,15 @@ _LINK = r"^$|^https://[A-Za-z0-9]"
 
 _Part = Literal["formatted", "street_address", "locality", "region", "postal_code", "country"]
 _Name = Annotated[str, Meta(max_length=_LONGEST)]
-_Link = Annotated[str, Meta(max_length=2_000, pattern=_LINK, examples=["https://ada.example/"])]
+_Link = Annotated[
+    str,
+    Meta(
+        max_length=2_000,
+        pattern=_LINK,
+        examples=["https://ada.example/"],
+        extra={MUST: "must be empty or an https address, such as https://ada.example/"},
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +46,25 @@ class Account:
             pattern=r"^$|^[0-9]{4}(-[0-9]{2}-[0-9]{2})?$",
             examples=["1815-12-10"],
             description="YYYY-MM-DD, YYYY, or 0000-MM-DD without the year.",
+            extra={MUST: "must be YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"},
         ),
     ] = ""
     zoneinfo: Annotated[str, Meta(max_length=_LONGEST, examples=["Europe/London"])] = ""
     locale: Annotated[
         str,
-        Meta(pattern=r"^$|^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$", examples=["en-GB"]),
+        Meta(
+            pattern=r"^$|^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$",
+            examples=["en-GB"],
+            extra={MUST: "must be a language tag, such as en or de-AT"},
+        ),
     ] = ""
     phone_number: Annotated[
-        str, Meta(pattern=r"^$|^\+[1-9][0-9]{4,14}$", examples=["+442079460000"])
+        str,
+        Meta(
+            pattern=r"^$|^\+[1-9][0-9]{4,14}$",
+            examples=["+442079460000"],
+            extra={MUST: "must be an international number, such as +442079460000"},
+        ),
     ] = ""
     address: Annotated[
         dict[_Part, Annotated[str, Meta(max_length=1_000)]],

@@ -191,7 +191,7 @@ FAULTS = (
     ("tos_uri", "JAVASCRIPT:alert(1)", "beginning with https://"),
     ("scopes", "nonsense", "Choose one of the listed options"),
     ("scopes", "client:write", "Choose one of the listed options"),
-    ("profile", "fapi9", "missing or invalid"),
+    ("profile", "fapi9", "Choose one of these values"),
 )
 """A field, what is typed into it, and what is said beside it."""
 

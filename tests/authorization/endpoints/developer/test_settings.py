@@ -118,7 +118,7 @@ def test_invalid_fields_are_reported_and_nothing_is_saved(tmp_path: Path) -> Non
             ("name", "Valetkey", "for the service itself"),
             ("redirect_uris", "https://app.example/*", "is not a wildcard"),
             ("logo_uri", "javascript:alert(1)", "beginning with https://"),
-            ("profile", "fapi9", "missing or invalid"),
+            ("profile", "fapi9", "Choose one of these values"),
         ):
             answer = await alice.submit(page, "do", **{field: value})
             assert answer.status == 400

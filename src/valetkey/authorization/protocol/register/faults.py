@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from valetkey.authorization.protocol.register.fault_texts import FAULTS
 from valetkey.kernel.refusal import Refusal
-from valetkey.kernel.shapes import MOST_ERRORS, errors_of
+from valetkey.kernel.shapes import MOST_ERRORS, MUST, errors_of, requirement
 from valetkey.kernel.text import translatable
 
 Values = Mapping[str, str]
@@ -63,6 +63,19 @@ def faults_of(
 NO_CONTROLS = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 """The pattern of a line of text: no control characters."""
 
+
+CODE = "code"
+VALUES = "values"
+"""The members of `Meta.extra` with the code about a pattern, and the values that fill its text."""
+
+
+def matching(pattern: str, code: str, **values: object) -> msgspec.Meta:
+    """Return the constraint of a text that matches the pattern; the reason `code` explains it."""
+    return msgspec.Meta(
+        pattern=pattern, extra={CODE: code, VALUES: values, MUST: REASONS[code] % values}
+    )
+
+
 _WHERE = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")
 
@@ -73,8 +86,7 @@ def fault_of(error: msgspec.ValidationError) -> MetadataError:
     where = _WHERE.search(message)
     path = "" if where is None else where[1]
     steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
-    detail = message[: where.start()] if where else message
-    detail = detail.replace("Expected `str` matching regex", "must match")
+    detail = requirement(message)
     missing = re.search(r"missing required field `([a-z_]+)`", detail)
     if missing:
         return MetadataError("/".join([*steps, missing[1]]), "is missing", "missing")
@@ -124,7 +136,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "user.taken": translatable(
             "must be another one: this user ID, username or email address is taken"
         ),
-        "claim.email": translatable("must be an email address"),
+        "claim.email": translatable("must be an email address, such as ada@example.com"),
         "claim.link": translatable("must be an https address"),
         "claim.birthdate": translatable("must be YYYY-MM-DD, YYYY, or 0000-MM-DD without the year"),
         "claim.zoneinfo": translatable("must be the name of a time zone, such as Europe/Berlin"),
@@ -148,6 +160,32 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "id.most": translatable("must be one of at most %(most)s providers"),
         "names.most": translatable("must be at most %(most)s names"),
         "names.form": translatable("must be names without spaces and quotes"),
+        "group.form": translatable(
+            "must be at most 80 letters without accents, digits and . _ -, such as sales-cologne: "
+            "apps receive this name"
+        ),
+        "role.form": translatable(
+            "must be at most 80 letters without accents, digits and . _ : -, such as editor"
+        ),
+        "scope.form": translatable(
+            "must be at most 100 characters, such as calendar:read, without spaces, letters with "
+            "accents and %(without)s"
+        ),
+        "pair.form": translatable("must be a name without spaces, and then its description"),
+        "label.form": translatable(
+            "must be at most 80 characters, such as nightly-backup, without letters with accents, "
+            "and without spaces at the ends"
+        ),
+        "color.form": translatable("must be # and six hexadecimal digits, such as #1a73e8"),
+        "url.form": translatable(
+            "must be a URL of at most 500 characters, such as https://example.com/events, without "
+            "spaces and letters with accents"
+        ),
+        "event.form": translatable("must be the name of one event, such as user.registered"),
+        "choice.form": translatable("must be one of: %(names)s"),
+        "header.form": translatable(
+            "must be one line, such as Bearer 5f3a, without letters with accents"
+        ),
         "group.unknown": translatable("must be an existing group"),
         "app.unknown": translatable("must be the name or client ID of an app"),
         "app.ambiguous": translatable("must be a client ID: several apps have this name"),

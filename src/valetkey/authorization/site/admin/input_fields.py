@@ -1,11 +1,13 @@
 """Fields derived from the input type of an operation, and their values in a submitted form."""
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
 from functools import cache
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, inspect
@@ -14,6 +16,8 @@ from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.operations.operation import InvalidInput
 from valetkey.authorization.protocol.register.fault_texts import FAULTS, SENTENCES
 from valetkey.authorization.protocol.register.faults import (
+    CODE,
+    VALUES,
     MetadataError,
     Reason,
     Values,
@@ -44,6 +48,9 @@ MOST_ROWS = 60
 
 _ON = "yes"
 _MOST_DIGITS = 9
+_DURATION = re.compile(r"[0-9]{1,9}([.,][0-9]{1,2})?")
+"""A number with at most two decimals: with three, a comma could separate thousands."""
+
 _LONGEST = 65_536
 
 
@@ -278,7 +285,7 @@ def _kinds(kind: type[msgspec.Struct], names: tuple[str, ...]) -> Mapping[str, s
 
 
 def typed(form: Form, words: Words) -> Mapping[str, str]:
-    """Return the submitted text of each field; a whole number with a unit in seconds.
+    """Return the submitted text of each field; a number with a unit in seconds.
 
     The unit of the field `x` is in `unit-x`. Other text keeps its unit, and is no number.
     """
@@ -300,8 +307,10 @@ def _submitted(form: Form, name: str) -> str:
     number = text.strip()
     if unit is None or not number:
         return text
-    if unit in UNITS and len(number) <= _MOST_DIGITS and number.isascii() and number.isdigit():
-        return str(int(number) * UNITS[unit])
+    if unit in UNITS and _DURATION.fullmatch(number):
+        seconds = Decimal(number.replace(",", ".")) * UNITS[unit]
+        if seconds == int(seconds):
+            return str(int(seconds))
     return f"{number} {unit}"
 
 
@@ -352,7 +361,7 @@ def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
         except InvalidInput as invalid:
             faults += invalid.faults
         except (ValueError, msgspec.ValidationError):
-            faults += _unread(name, texts[name], types[field.name] if not whole else str)
+            faults += _unread(name, texts[name], field)
     if faults:
         raise InvalidInput(faults)
     values |= {
@@ -361,40 +370,73 @@ def read_input(kind: type[T], words: Words, texts: Mapping[str, str]) -> T:
     return kind(**values)
 
 
-def _unread(name: str, text: str, kind: object) -> Sequence[MetadataError]:
+def _unread(name: str, text: str, field: inspect.Field) -> Sequence[MetadataError]:
     """Return the errors of the entries of a list, each in its row; else one of the field."""
     if not text.strip():
         return (input_fault(name, "length.none"),)
-    declared = _plain(inspect.type_info(kind))
-    entries: Sequence[object] = ()
-    if isinstance(declared, inspect.ListType):
-        entries = [[line] for line in _lines(text)]
-    elif isinstance(declared, inspect.DictType) and not _is_json(declared):
-        entries = [dict([pair]) for pair in _pairs(text)]
+    declared = _plain(field.type)
     faults = list[MetadataError]()
-    for number, entry in enumerate(entries):
-        try:
-            msgspec.convert(entry, type=kind)
-        except msgspec.ValidationError:
-            faults.append(MetadataError(f"{name}/{number}", ""))
+    if isinstance(declared, inspect.ListType):
+        for number, line in enumerate(_lines(text)):
+            faults += _text_faults(f"{name}/{number}", line, declared.item_type)
+    elif isinstance(declared, inspect.DictType) and not _is_json(declared):
+        for number, (key, value) in enumerate(_pairs(text)):
+            faults += _text_faults(f"{name}/{number}", key, declared.key_type)
+            faults += _text_faults(f"{name}/{number}", value, declared.value_type)
+    else:
+        faults += _text_faults(name, text.strip(), field.type)
     # Without an entry that fails by itself, there are too many.
-    return faults or [_out_of_bounds(name, text, declared)]
+    return faults or [_out_of_bounds(name, declared)]
+
+
+def _text_faults(name: str, text: str, kind: inspect.Type) -> Iterator[MetadataError]:
+    """Yield what is wrong with one text, at most one error."""
+    match _plain(kind):
+        case inspect.EnumType(cls=enum) if text not in {str(choice.value) for choice in enum}:
+            known = ", ".join(str(choice.value) for choice in enum)
+            yield fault(name, "choice.known", known=known)
+        case inspect.LiteralType(values=choices) if text not in choices:
+            yield fault(name, "choice.known", known=", ".join(map(str, choices)))
+        case inspect.StrType(min_length=int(least)) if len(text) < least:
+            yield input_fault(name, "length.least", least=least)
+        case inspect.StrType(max_length=int(most)) if len(text) > most:
+            yield fault(name, "text.length", most=most)
+        case inspect.StrType(pattern=str(pattern)) if re.search(pattern, text) is None:
+            extra = _extra(kind)
+            yield input_fault(name, extra.get(CODE, "text.controls"), **extra.get(VALUES, {}))
+        case _:
+            pass
+
+
+def _extra(kind: inspect.Type) -> Mapping[str, Any]:
+    """Return what is declared about the pattern of a text."""
+    match kind:
+        case inspect.Metadata():
+            extra = cast("Mapping[str, Any] | None", getattr(kind, "extra", None)) or {}
+            return extra if CODE in extra else _extra(kind.type)
+        case inspect.UnionType():
+            declared = [_extra(option) for option in kind.types]
+            return next(filter(None, declared), dict[str, Any]())
+        case _:
+            return {}
 
 
 _LIFETIMES = {86_400: "lifetime.day", 31_536_000: "lifetime.year", 315_360_000: "lifetime.decade"}
 """The code of the error of a number of seconds, by the largest."""
 
 
-def _out_of_bounds(name: str, text: str, declared: inspect.Type) -> MetadataError:
+def _out_of_bounds(name: str, declared: inspect.Type) -> MetadataError:
     """Return the error of a value that is not of this type, with its bounds if it has any."""
     match declared:
         case inspect.IntType(ge=1, le=int(most)) if most in _LIFETIMES:
             return fault(name, _LIFETIMES[most])
         case inspect.IntType(ge=int(least), le=int(most)):
             return fault(name, "number.range", least=least, most=most)
-        case inspect.StrType(max_length=int(most)) if len(text) > most:
-            return fault(name, "text.length", most=most)
-        case inspect.ListType(max_length=int(most)):
+        case inspect.IntType(ge=int(least)):
+            return input_fault(name, "number.least", least=least)
+        case inspect.IntType():
+            return input_fault(name, "type.integer")
+        case inspect.ListType(max_length=int(most)) | inspect.DictType(max_length=int(most)):
             return fault(name, "list.many", most=most)
         case _:
             return MetadataError(name, "")
@@ -523,16 +565,18 @@ def _value(field: str, declared: inspect.Type, text: str, *, nullable: bool = Fa
             return cast("dict[str, object]", value or {})
         case inspect.DictType():
             pairs = _pairs(text)
-            names = [name for name, _ in pairs]
-            # Names have no spaces. A name without a text, or twice, is an error.
-            wrong = [
-                MetadataError(f"{field}/{number}", "")
-                for number, (name, description) in enumerate(pairs)
-                if not description or len(name.split()) != 1 or name in names[:number]
-            ]
-            if wrong:
+            if wrong := list(_pair_faults(field, pairs)):
                 raise InvalidInput(wrong)
             return dict(pairs)
         case _:
             # A browser sends CRLF for a line break.
             return text.strip().replace("\r\n", "\n")
+
+
+def _pair_faults(field: str, pairs: Sequence[tuple[str, str]]) -> Iterator[MetadataError]:
+    names = [name for name, _ in pairs]
+    for number, (name, description) in enumerate(pairs):
+        if not description or len(name.split()) != 1:
+            yield input_fault(f"{field}/{number}", "pair.form")
+        elif name in names[:number]:
+            yield fault(f"{field}/{number}", "list.repeated")

@@ -81,7 +81,7 @@ _INVALID_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("name", "x" * 81, "visible characters"),
     ("access_token_lifetime", "soon", "one second to one day"),
     ("access_token_lifetime", "86401", "one second to one day"),
-    ("access_token_format", "paper", "missing or invalid"),
+    ("access_token_format", "paper", "Choose one of these values"),
     ("clients", "a b", "Must be the name or client ID of an app."),
 )
 
@@ -101,12 +101,12 @@ def test_invalid_field_is_shown_with_what_was_typed(tmp_path: Path) -> None:
 
 
 _WRONG_SCOPES: tuple[tuple[Sequence[str], Sequence[str], int, str], ...] = (
-    (["a", "b"], ["see a"], 1, "missing or invalid"),
-    (["a", ""], ["see a", "see b"], 1, "missing or invalid"),
-    (["a", "a"], ["see a", "see b"], 1, "missing or invalid"),
-    (["a b"], ["see a"], 0, "missing or invalid"),
+    (["a", "b"], ["see a"], 1, "and then its description"),
+    (["a", ""], ["see a", "see b"], 1, "and then its description"),
+    (["a", "a"], ["see a", "see b"], 1, "Enter each value only once"),
+    (["a b"], ["see a"], 0, "a name without spaces"),
     (["a", "openid"], ["see a", "sign you in"], 1, "<bdi>openid</bdi> is a scope of this server"),
-    (["a", "7"], ["see a", "x" * 2_000], 1, "missing or invalid"),
+    (["a", "7"], ["see a", "x" * 2_000], 1, "visible characters"),
 )
 """Names and descriptions, the row that is wrong, and what is said of it."""
 

@@ -132,6 +132,8 @@ def test_lifetime_has_a_unit_and_wrong_values_are_kept(tmp_path: Path, database_
             ("2", "h", 7_200),
             ("90", "s", 90),
             ("5", "m", 300),
+            ("1,5", "h", 5_400),
+            ("0.25", "h", 900),
             ("", "h", 0),
         ):
             fields = {"access_token_lifetime": number, "unit-access_token_lifetime": unit}
@@ -141,7 +143,8 @@ def test_lifetime_has_a_unit_and_wrong_values_are_kept(tmp_path: Path, database_
         for number, unit in (
             ("soon", "h"),
             ("-1", "d"),
-            ("1.5", "h"),
+            ("1,500", "s"),
+            ("1.5", "s"),
             ("9" * 5_000, "s"),
             ("5", "y"),
         ):
@@ -207,7 +210,7 @@ def test_invalid_values_are_refused_and_change_nothing(tmp_path: Path, database_
             ("scopes", "nothing:known", ""),
             ("access_token_lifetime", "-1", ""),
             ("access_token_lifetime", "soon", "one second to one"),
-            ("type", "secret", "missing or invalid"),
+            ("type", "secret", "Choose one of these values"),
             ("grant_types", "password", ""),
             ("grant_types", "magic", ""),
             ("description", "<script>alert(1)</script>" * 200, ""),

@@ -133,7 +133,7 @@ def test_group_is_renamed_and_moved_with_faults_at_the_fields(tmp_path: Path) ->
         form = await page(browser, "/admin/groups/staff/edit")
         for fields, message in (
             ({"name": "board"}, "this one is taken"),
-            ({"name": "a b"}, "missing or invalid"),
+            ({"name": "a b"}, "apps receive this name"),
             ({"parent": "staff"}, "Choose another group: a group cannot contain itself."),
         ):
             answer = await do(browser, "/admin/groups/staff/edit", **fields)
@@ -222,7 +222,7 @@ def test_invalid_input_is_explained(tmp_path: Path) -> None:
         await do(browser, "/admin/groups/new", name="staff")
         for fields, message in (
             ({"name": "staff"}, "this one is taken"),
-            ({"name": "a b"}, "missing or invalid"),
+            ({"name": "a b"}, "apps receive this name"),
             ({"name": "new", "parent": "nowhere"}, "an existing group"),
         ):
             answer = await do(browser, "/admin/groups/new", **fields)
