@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec import UNSET
 
 from valetkey.authorization.imports.model import ImportKind, ImportRow, RowState
 from valetkey.authorization.imports.rules.files import (
@@ -31,8 +32,10 @@ def _rows(content: str | bytes, form: FileFormat = FileFormat.CSV) -> list[Impor
 
 
 def _user(row: ImportRow, kind: ImportKind = ImportKind.CSV) -> ImportedUser:
-    user = decode(kind, row.data)
-    assert isinstance(user, ImportedUser), user
+    decoded = decode(kind, row.data)
+    assert not isinstance(decoded, Reason), decoded
+    user, left = decoded
+    assert left == ()
     return user
 
 
@@ -195,7 +198,7 @@ def test_fault_of_a_row_names_its_field(data: str, said: str) -> None:
         ("uid", "9007199254740992", "number.most"),
         ("email_verified", "perhaps", "type.boolean"),
         ("name", "x" * 201, "length.most"),
-        ("address.locality", "a\x00", "text.controls"),
+        ("name", "a\x00", "text.controls"),
     ],
 )
 def test_fault_of_a_cell_has_a_code(column: str, cell: str, code: str) -> None:
@@ -203,6 +206,18 @@ def test_fault_of_a_cell_has_a_code(column: str, cell: str, code: str) -> None:
     fault = decode(ImportKind.CSV, row.data)
     assert isinstance(fault, Reason)
     assert (fault.field, fault.code) == (column.replace(".", "/"), code)
+
+
+def test_user_is_read_without_claims_that_have_the_wrong_form() -> None:
+    (row,) = _rows(f"{_HEADING},nickname,address.locality,gender\nada,a@b.c,{'x' * 201},a\x00,f")
+    decoded = decode(ImportKind.CSV, row.data)
+    assert not isinstance(decoded, Reason)
+    user, left = decoded
+    assert (user.username, user.nickname, user.address, user.gender) == ("ada", UNSET, UNSET, "f")
+    assert {(reason.field, reason.code) for reason in left} == {
+        ("nickname", "length.most"),
+        ("address/locality", "text.controls"),
+    }
 
 
 def test_reasons_are_stored_as_codes_up_to_two_hundred_characters() -> None:

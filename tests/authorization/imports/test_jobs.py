@@ -5,6 +5,7 @@ import base64
 import csv
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -45,7 +46,7 @@ from valetkey.authorization.imports.rules.users import (
 )
 from valetkey.authorization.imports.storage import UserImports
 from valetkey.authorization.model.event.event import DoneBy, by_cli, by_user
-from valetkey.authorization.model.user import Role, Uid
+from valetkey.authorization.model.user import Group, Role, StandardClaims, Uid
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
@@ -146,6 +147,46 @@ _UNVERIFIABLE = {
     "giant": "$argon2id$v=19$m=99999999,t=1,p=1$c2FsdHNhbHQ$MDEyMzQ1Njc4OWFiY2RlZg",
     "broken": "$argon2id$",
 }
+
+
+_LOOSE = """username,email,birthdate,locale,phone_number,zoneinfo,groups
+ada2,ada2@example.com,1990-2-1,en_GB,+44 (0)20 7946-0000,Europe/Berlin,staff;printers
+bob2,bob2@example.com,12.03.1990,English please,call me,Berlin,staff
+"""
+
+
+def test_users_are_imported_without_what_is_wrong_with_their_profile(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def story(it: Harness) -> None:
+        imports = _Imports(it)
+        group = Group("gr_1", "staff", "", "", it.clock.now)
+        await it.write(lambda tx: tx.groups.create(group, ""))
+        ada, bob = await imports.report(await imports.imported(_LOOSE))
+        assert ada[3:] == ["created", "groups: there is no group printers"]
+        assert bob[3] == "created"
+        # As many reasons as fit.
+        assert re.findall(r"(\w+): must be", bob[4]) == ["birthdate", "zoneinfo", "locale"]
+        users = [
+            await it.read(lambda tx, name=name: tx.users.find_by_username(name))
+            for name in ("ada2", "bob2")
+        ]
+        claims = [user.claims for user in users if user is not None]
+        assert claims == [
+            StandardClaims(
+                birthdate="1990-02-01",
+                locale="en-GB",
+                phone_number="+442079460000",
+                zoneinfo="Europe/Berlin",
+            ),
+            StandardClaims.NOTHING,
+        ]
+        for user in users:
+            assert user is not None
+            groups = await it.read(lambda tx, uid=user.uid: tx.groups.direct(uid))
+            assert [one.name for one in groups] == ["staff"]
+
+    run(tmp_path, story, database_url)
 
 
 def test_accepted_hashes_sign_in_and_unverifiable_ones_are_refused(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_file_is_checked_then_imported_and_every_row_is_reported(
         assert rest.items == problems.items
         results = [(row["row"], row["result"], row["reasons"]) for row in rest.items]
         taken = {"field": "username", "detail": "an account with this name already exists"}
-        invalid = {"field": "email", "detail": "must be an email address"}
+        invalid = {"field": "email", "detail": "must be an email address, such as ada@example.com"}
         assert results == [(3, "exists", [taken]), (4, "faulty", [invalid])]
         carls = await it.read(lambda tx: tx.users.find_by_username("carl"))
         assert carls is not None

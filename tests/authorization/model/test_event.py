@@ -258,7 +258,7 @@ async def _programs(it: Harness, secrets: set[str]) -> None:
     again = await it.perform(ROTATE_SCIM_CREDENTIAL, one, ScimRotation())
     assert isinstance(again, ScimCredentialMade)
     secrets.add(again.token)
-    await Directory(it, again.token, made.record.id).user("tim@example.com", locale="en_US")
+    await Directory(it, again.token, made.record.id).user("tim@example.com", locale="en US")
     await it.perform(END_SCIM_CREDENTIAL, one)
     for operation in (VERIFY, UNVERIFY):
         assert await it.perform(operation, {"client_id": "web"}) == Done(changed=True)

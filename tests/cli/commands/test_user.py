@@ -142,7 +142,7 @@ def test_account_change_leaves_other_fields_unchanged(tmp_path: Path) -> None:
 
 def test_invalid_change_reports_all_faults_and_changes_nothing(tmp_path: Path) -> None:
     make_ada(tmp_path)
-    wrong = ("--birthdate", "1815-13-01", "--picture", "http://x/", "--locale", "en_US")
+    wrong = ("--birthdate", "1815-13-01", "--picture", "http://x/", "--locale", "en US")
     ran = user(tmp_path, "change", "ada", "--nickname", "Countess", *wrong)
     assert ran.code == 2
     for name in ("birthdate: ", "picture: ", "locale: "):

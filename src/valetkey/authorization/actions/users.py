@@ -212,6 +212,26 @@ def _exists(zone: str) -> bool:
     return True
 
 
+_PHONE_SIGNS = re.compile(r"^tel:|\(0\)|[\s()./-]")
+_WRITTEN_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})", re.ASCII)
+
+
+def normalized_claims(claims: StandardClaims) -> StandardClaims:
+    """Return the claims as they are stored where what is meant is certain; others as they are.
+
+    So `en_GB` is en-GB, `1990-2-1` is 1990-02-01, and a phone number has no spaces or hyphens.
+    """
+    birthdate = claims.birthdate.strip()
+    if match := _WRITTEN_DATE.fullmatch(birthdate):
+        birthdate = f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}"
+    return replace(
+        claims,
+        birthdate=birthdate,
+        locale=claims.locale.strip().replace("_", "-"),
+        phone_number=_PHONE_SIGNS.sub("", claims.phone_number),
+    )
+
+
 _SEVERAL_LINES = ("formatted", "street_address")
 _Rule = tuple[Callable[[str], bool], str]
 _TEXT: _Rule = (_is_plain, "text.trimmed")
@@ -262,8 +282,9 @@ class UserRecord(Struct, frozen=True):
     claims: StandardClaims = StandardClaims.NOTHING
 
     def __post_init__(self) -> None:
-        """Write the address without spaces around, and its domain in ASCII."""
+        """Write the address without spaces around, its domain in ASCII, and claims as stored."""
         msgspec.structs.force_setattr(self, "email", ascii_email(self.email))
+        msgspec.structs.force_setattr(self, "claims", normalized_claims(self.claims))
 
     def faults(self) -> Faults:
         """Return every error."""
@@ -548,7 +569,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     picture: Annotated[str, _text("URL of a picture of the user.")] | UnsetType = UNSET
     website: Annotated[str, _text("URL of the user's own website.")] | UnsetType = UNSET
     gender: Name | UnsetType = UNSET
-    birthdate: Annotated[str, _text("YYYY-MM-DD, YYYY, or 0000-MM-DD.", 10)] | UnsetType = UNSET
+    birthdate: Annotated[str, _text("YYYY-MM-DD, YYYY, or 0000-MM-DD.", 200)] | UnsetType = UNSET
     zoneinfo: Annotated[str, _text("Time zone, such as Europe/London.")] | UnsetType = UNSET
     locale: Annotated[str, _text("Language, such as en-GB.")] | UnsetType = UNSET
     phone_number: Annotated[str, _text("In E.164 format, such as +442079460000.")] | UnsetType = (

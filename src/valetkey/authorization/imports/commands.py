@@ -299,9 +299,9 @@ def _print_report(
     )
     if rows:
         say.line()
-        cells = [(str(it.line), it.username, it.email, explain(it.reason)) for it in rows]
-        say.table(("ROW", "USERNAME", "EMAIL", "REASON"), cells)
-        if len(rows) < numbers["existing"] + numbers["faults"]:
+        cells = [(str(it.line), it.username, it.email, it.state, explain(it.reason)) for it in rows]
+        say.table(("ROW", "USERNAME", "EMAIL", "RESULT", "REASON"), cells)
+        if len(rows) == _SHOWN or len(rows) < numbers["existing"] + numbers["faults"]:
             say.line(f"The first {len(rows)}; --report FILE has all of them.")
 
 
@@ -360,10 +360,10 @@ def _rows(file: Path) -> Iterator[_Found]:
         imported = decode(form.rows, row.data)
         if isinstance(imported, Reason):
             yield _Found(row, reason=imported)
-        elif fault := hash_fault(imported):
+        elif fault := hash_fault(imported[0]):
             yield _Found(row, reason=fault)
         else:
-            text = imported.password_hash
+            text = imported[0].password_hash
             yield _Found(row, read_hash(text).format if text else "")
 
 

@@ -87,7 +87,7 @@ class UserImportStart(msgspec.Struct, frozen=True):
 
 
 class ReasonShown(msgspec.Struct, frozen=True):
-    """Why a user is not imported: the field, `""` for the whole row, and the reason."""
+    """Why a user, or this field of one, is not imported: `""` for the whole row, and the reason."""
 
     field: str
     detail: str

@@ -280,18 +280,25 @@ def state_page(
     elif state in {ImportState.IMPORTING, ImportState.FINISHED, ImportState.STOPPED}:
         figures = ((translatable("Imported"), created), *others)
     is_over = state in {ImportState.FINISHED, ImportState.STOPPED}
-    all_imported = state is ImportState.FINISHED and not problems
+    remarked = [row for row in problems if row.state in {RowState.GOOD, RowState.CREATED}]
+    wrong = [row for row in problems if row not in remarked]
+    all_imported = state is ImportState.FINISHED and not wrong
     links: tuple[tuple[str, str, str], ...] = ()
     if not state.is_running:
         links = (("report", translatable("Download report"), f"{address}/report"),)
     related: list[Related] = []
     if decisions := tuple(_decisions(user_import, good)):
         related.append(Related("decision", translatable("Decision"), decisions))
-    if problems and not state.is_running:
+    is_full = len(problems) == SHOWN
+    if wrong and not state.is_running:
         title = translatable("Not imported") if is_over else translatable("Will not be imported")
-        is_part = len(problems) < sum(count for _, count in others)
-        lines, hint = tuple(map(_problem, problems)), _MORE if is_part else ""
+        is_part = is_full or len(wrong) < sum(count for _, count in others)
+        lines, hint = tuple(map(_problem, wrong)), _MORE if is_part else ""
         related.append(Related("problems", title, lines, hint=hint))
+    if remarked and not state.is_running:
+        title = translatable("Imported without some values") if is_over else _WITHOUT
+        lines, hint = tuple(map(_problem, remarked)), _MORE if is_full else ""
+        related.append(Related("remarks", title, lines, hint=hint))
     return ObjectPage(
         IMPORT,
         _TITLE,
@@ -305,6 +312,7 @@ def state_page(
     )
 
 
+_WITHOUT = translatable("Will be imported without some values")
 _MORE = translatable("These are the first ones; the report has all of them.")
 
 

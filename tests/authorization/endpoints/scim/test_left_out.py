@@ -33,7 +33,7 @@ WRONG: Mapping[str, tuple[object, ...]] = {
     "displayName": JUNK,
     "nickName": JUNK,
     "profileUrl": ("http://plain.example", "no address", 7, "javascript:alert(1)"),
-    "locale": ("en_US", "x", "en-", 7, ["en"]),
+    "locale": ("en US", "x", "en-", 7, ["en"]),
     "timezone": ("Mars/Base", "W. Europe Standard Time", "../etc/passwd", 7),
     "active": ("maybe", 2, [], {}, [True, False], {"value": "x"}),
     "emails": ([1], {"value": []}, [{"value": "no address"}], [{"value": "a b@x.example"}], 7),
@@ -195,7 +195,7 @@ def test_ignored_values_are_counted_until_they_are_corrected(
     async def story(it: Directory) -> None:
         assert await _findings(it) == {}
         ids = [(await it.user(f"u{number}@example.com"))["id"] for number in range(3)]
-        wrong = {"op": "replace", "value": {"locale": "en_US", "phoneNumbers": "7"}}
+        wrong = {"op": "replace", "value": {"locale": "en US", "phoneNumbers": "7"}}
         for _ in range(2):
             for user_id in ids:
                 assert (await it.patch(f"/Users/{user_id}", wrong)).status == 200

@@ -12,7 +12,7 @@ from typing import Annotated, cast
 import msgspec
 from msgspec import inspect
 
-from valetkey.authorization.actions.users import PostalAddress, UserWanted
+from valetkey.authorization.actions.users import PostalAddress, Profile, UserWanted
 from valetkey.authorization.imports.model import ImportKind, ImportRow, RowState
 from valetkey.authorization.model.user import ATTRIBUTE_NAME, fold
 from valetkey.authorization.protocol.register.faults import NO_CONTROLS, Reason, fault_of, reason
@@ -110,8 +110,12 @@ class ImportedUser(UserWanted, frozen=True, kw_only=True, forbid_unknown_fields=
     """A user of the file: the fields of a new account, and the hash of a password."""
 
     password_hash: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    groups: str | list[str] = ""
     attributes: dict[str, object] = msgspec.field(default_factory=dict[str, object])
 
+
+OPTIONAL = frozenset(Profile.__struct_fields__)
+"""Fields that a user is imported without if they break a rule."""
 
 _NESTED = ("address", "attributes")
 COLUMNS = tuple(
@@ -189,16 +193,28 @@ def read_file(form: FileFormat, content: bytes, most: int) -> Iterator[ImportRow
         raise FileFault("file.empty")
 
 
-def decode(kind: ImportKind, data: str) -> ImportedUser | Reason:
-    """Return the record of a row, or what is wrong with it."""
+def decode(kind: ImportKind, data: str) -> tuple[ImportedUser, tuple[Reason, ...]] | Reason:
+    """Return the record of a row and why claims are not in it, or what is wrong with the row."""
     try:
-        value = msgspec.json.decode(data)
+        value: object = msgspec.json.decode(data)
     except msgspec.ValidationError:
         return reason("", "row.number")
     except (msgspec.DecodeError, RecursionError):
         return reason("", "row.json")
     # A cell is text: a number or true is meant where the field takes one.
     strict = kind is ImportKind.JSON
+    left = list[Reason]()
+    while isinstance(imported := _converted(value, strict=strict), Reason):
+        name = imported.field.partition("/")[0]
+        if name not in OPTIONAL or imported.code == "unknown" or not isinstance(value, dict):
+            return imported
+        left.append(imported)
+        members = cast("Mapping[str, object]", value)
+        value = {key: member for key, member in members.items() if key != name}
+    return imported, tuple(left)
+
+
+def _converted(value: object, *, strict: bool) -> ImportedUser | Reason:
     try:
         return msgspec.convert(value, type=ImportedUser, strict=strict)
     except msgspec.ValidationError as error:

@@ -25,6 +25,7 @@ from valetkey.authorization.actions.admin.permissions import (
     require,
 )
 from valetkey.authorization.actions.attributes import merged_attributes, takes_json, typed_value
+from valetkey.authorization.actions.groups import add_member
 from valetkey.authorization.actions.users import Accounts, UserRecord, wanted_record
 from valetkey.authorization.authentication.password_formats import HashFault, read_hash
 from valetkey.authorization.imports.model import (
@@ -37,6 +38,7 @@ from valetkey.authorization.imports.model import (
     UserImportStarted,
 )
 from valetkey.authorization.imports.rules.files import (
+    OPTIONAL,
     FileFault,
     FileFormat,
     ImportedUser,
@@ -49,7 +51,16 @@ from valetkey.authorization.imports.rules.files import (
     stored_reasons,
 )
 from valetkey.authorization.imports.storage import UserImports
-from valetkey.authorization.model.user import ATTRIBUTE_NAME, Attribute, Uid, User, UserAttributes
+from valetkey.authorization.model.user import (
+    ATTRIBUTE_NAME,
+    MOST_OF_USER,
+    Attribute,
+    Group,
+    StandardClaims,
+    Uid,
+    User,
+    UserAttributes,
+)
 from valetkey.authorization.protocol.register.faults import MetadataError, Reason, reason
 from valetkey.authorization.storage.transaction import Store, Transaction
 from valetkey.kernel.moment import Instant, days, later, minutes, seconds
@@ -130,7 +141,18 @@ MOST_KEPT = 100
 
 _LEASE = seconds(10)
 _CHUNK = 200
-_Judged = tuple[UserRecord, Uid | None, str | None, UserAttributes]
+
+
+class _Judged(Struct, frozen=True):
+    """The user to register, and the stored form of why claims and groups are not taken."""
+
+    record: UserRecord
+    uid: Uid | None
+    password_hash: str | None
+    attributes: UserAttributes
+    groups: Sequence[Group]
+    left: str
+
 
 _BEFORE = {
     ImportState.CHECKING: (ImportState.RECEIVING,),
@@ -295,8 +317,8 @@ class ImportWork(Struct, frozen=True):
         judged = self._judged(tx, kind, row)
         if isinstance(judged, str):
             return RowState.FAULTY, judged
-        taken = _taken(tx, *judged[:2])
-        return (RowState.EXISTS, taken) if taken else (RowState.GOOD, "")
+        taken = _taken(tx, judged.record, judged.uid)
+        return (RowState.EXISTS, taken) if taken else (RowState.GOOD, judged.left)
 
     def _create(
         self, tx: Transaction, kind: ImportKind, row: ImportRow, now: Instant
@@ -304,14 +326,19 @@ class ImportWork(Struct, frozen=True):
         judged = self._judged(tx, kind, row)
         if isinstance(judged, str):
             return RowState.FAULTY, judged
-        record, uid, password, attributes = judged
+        record, uid = judged.record, judged.uid
         if taken := _taken(tx, record, uid):
             return RowState.EXISTS, taken
         made = self.accounts.register(
-            tx, record, now, uid=uid, password_hash=password, attributes=attributes
+            *(tx, record, now),
+            uid=uid,
+            password_hash=judged.password_hash,
+            attributes=judged.attributes,
         )
         if isinstance(made, User):
-            return RowState.CREATED, ""
+            for group in judged.groups:
+                add_member(tx, made, group, now)
+            return RowState.CREATED, judged.left
         # A concurrent transaction may have registered the same user since.
         if taken := _taken(tx, record, uid):
             return RowState.EXISTS, taken
@@ -319,13 +346,18 @@ class ImportWork(Struct, frozen=True):
 
     def _judged(self, tx: Transaction, kind: ImportKind, row: ImportRow) -> _Judged | str:
         """Return the user to register, or the stored form of what is wrong with the row."""
-        imported = decode(kind, row.data)
-        if isinstance(imported, Reason):
-            return stored_reasons([imported])
+        decoded = decode(kind, row.data)
+        if isinstance(decoded, Reason):
+            return stored_reasons([decoded])
+        imported, left = decoded
         record = wanted_record(imported)
-        faults = (*record.faults(), *self.accounts.name_faults(record.username))
-        if faults:
+        wrong = (*record.faults(), *self.accounts.name_faults(record.username))
+        if faults := [it for it in wrong if it.field.partition("/")[0] not in OPTIONAL]:
             return _stored(faults)
+        record = _without(record, wrong)
+        groups, unknown = _groups(tx, imported.groups)
+        if len(groups) > MOST_OF_USER:
+            return stored_reasons([reason("groups", "names.most", most=MOST_OF_USER)])
         if fault := hash_fault(imported):
             return stored_reasons([fault])
         attributes: UserAttributes | tuple[Reason, ...] = UserAttributes.NOTHING
@@ -334,7 +366,35 @@ class ImportWork(Struct, frozen=True):
             attributes = imported_attributes(declared, imported.attributes, kind)
         if isinstance(attributes, tuple):
             return stored_reasons(attributes)
-        return record, _uid(imported), imported.password_hash or None, attributes
+        remarks = stored_reasons((*left, *map(_as_reason, wrong), *unknown))
+        password = imported.password_hash or None
+        return _Judged(record, _uid(imported), password, attributes, groups, remarks)
+
+
+def _without(record: UserRecord, faults: Iterable[MetadataError]) -> UserRecord:
+    """Return the record without the claims that break a rule."""
+    claims = record.claims
+    for fault in faults:
+        name, _, part = fault.field.partition("/")
+        if part:
+            claims = replace(claims, address=replace(claims.address, **{part: ""}))
+        else:
+            claims = replace(claims, **{name: getattr(StandardClaims.NOTHING, name)})
+    if not claims.phone_number:
+        claims = replace(claims, phone_number_verified=False)
+    return replace(record, claims=claims)
+
+
+def _groups(tx: Transaction, wanted: str | Sequence[str]) -> tuple[list[Group], list[Reason]]:
+    """Return the groups of these names, and what to say of those that do not exist."""
+    text = wanted if isinstance(wanted, str) else " ".join(wanted)
+    names = dict.fromkeys(re.split(r"[\s,;]+", text.strip(" ,;"))) if text else {}
+    existing = {name: tx.groups.find(name) for name in sorted(names)}
+    unknown = [name for name, group in existing.items() if group is None]
+    return (
+        [group for group in existing.values() if group is not None],
+        [reason("groups", "row.group", name=shown_text(name)) for name in unknown],
+    )
 
 
 def _may(tx: Transaction, uid: Uid | None) -> bool:
@@ -382,8 +442,12 @@ def _uid(imported: ImportedUser) -> Uid | None:
     return None if isinstance(imported.uid, UnsetType) else Uid(imported.uid)
 
 
+def _as_reason(fault: MetadataError) -> Reason:
+    return Reason(fault.field, fault.code, fault.values)
+
+
 def _stored(faults: Sequence[MetadataError]) -> str:
-    return stored_reasons(Reason(fault.field, fault.code, fault.values) for fault in faults)
+    return stored_reasons(map(_as_reason, faults))
 
 
 _REPORTED_AT_ONCE = 500

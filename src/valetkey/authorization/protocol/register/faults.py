@@ -86,13 +86,13 @@ def fault_of(error: msgspec.ValidationError) -> MetadataError:
     where = _WHERE.search(message)
     path = "" if where is None else where[1]
     steps = [step[1] or step[2] or "" for step in _STEP.finditer(path)]
-    detail = requirement(message)
+    detail = message[: where.start()] if where else message
     missing = re.search(r"missing required field `([a-z_]+)`", detail)
     if missing:
         return MetadataError("/".join([*steps, missing[1]]), "is missing", "missing")
     if "unknown field" in detail:
         return MetadataError("/".join(steps), "has an unknown member", "unknown")
-    return MetadataError("/".join(steps), detail)
+    return MetadataError("/".join(steps), requirement(message))
 
 
 _MUST_BE = "must be "
@@ -200,6 +200,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "row.email": translatable("an account with this address already exists"),
         "row.username": translatable("an account with this name already exists"),
         "row.uid": translatable("an account with this number already exists"),
+        "row.group": translatable("there is no group %(name)s"),
         "row.repeated": translatable("the same as in row %(row)s"),
         "row.size": translatable("the row has more than %(size)s KiB"),
         "row.cells": translatable("the row has more cells than the heading"),

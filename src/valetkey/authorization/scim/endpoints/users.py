@@ -12,7 +12,12 @@ from msgspec import Struct
 from valetkey.authorization.actions.admin.permissions import Permission, require
 from valetkey.authorization.actions.admin.roles import user_to_change
 from valetkey.authorization.actions.attributes import change_attributes, merged_attributes
-from valetkey.authorization.actions.users import Faults, UserRecord, claim_faults
+from valetkey.authorization.actions.users import (
+    Faults,
+    UserRecord,
+    claim_faults,
+    normalized_claims,
+)
 from valetkey.authorization.model.user import (
     Address,
     StandardClaims,
@@ -49,7 +54,6 @@ from valetkey.authorization.storage.transaction import Transaction
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
 
-_PHONE_SIGNS = re.compile(r"^tel:|[ ()./-]")
 _CLAIMS = {
     "nickName": "nickname",
     "profileUrl": "profile",
@@ -395,6 +399,7 @@ def _record(sent: "Sent", email: str, before: User | None, left: LeftOut) -> Use
             **{ours: str(address.get(part_name, "")) for part_name, ours in _ADDRESS.items()}
         ),
     )
+    claims = normalized_claims(claims)
     for fault in claim_faults(claims):
         left.add(_ATTRIBUTES[fault.field])
         first, _, part = fault.field.partition("/")
@@ -440,7 +445,7 @@ def _usable(
     """
     texts = [str(value["value"]) for value in _ordered(resource, name) if value.get("value")]
     if name == "phoneNumbers":
-        texts = [_PHONE_SIGNS.sub("", text) for text in texts]
+        texts = [normalized_claims(StandardClaims(phone_number=it)).phone_number for it in texts]
     usable_text = next((text for text in texts if is_usable(text)), None)
     if texts and usable_text != texts[0]:
         left.add((name,))
