@@ -51,11 +51,23 @@ class ApiRegistrar(Struct, frozen=True):
             return faults
         api = Api(id=api_id, created_at=now, changed_at=now, **metadata.values())
         key = canonical(api.identifier)
+        if alike := self._alike(tx, api.identifier):
+            return (fault("identifier", "api.alike", name=alike),)
         taken = key in map(canonical, self.own_identifiers)
         if taken or not tx.clients.register(_credential(api)) or not tx.apis.add(api, key):
             return (input_fault("identifier", "name.taken"),)
         tx.events.add(ApiRegistered(api.id, api.identifier), now)
         return api
+
+    def _alike(self, tx: Transaction, identifier: str) -> str:
+        """Return the identifier of an API that differs only in a slash at the end; "" for none."""
+        other = identifier.removesuffix("/") if identifier.endswith("/") else f"{identifier}/"
+        if canonical(other) == canonical(identifier):
+            return ""
+        api = tx.apis.find_by_key(canonical(other))
+        if api is not None:
+            return api.identifier
+        return other if other in self.own_identifiers else ""
 
     def change(
         self, tx: Transaction, api: Api, metadata: ApiMetadata, now: Instant

@@ -204,6 +204,13 @@ FAULTS: Mapping[str, FaultText] = MappingProxyType(
                 "username and #. Only 127.0.0.1, [::1] and localhost can have http."
             ),
         ),
+        "api.alike": FaultText(
+            "%(name)s, or another one: this API exists, and differs only in the slash at its end",
+            translatable(
+                "Choose another URL: there is the API %(name)s, which differs only in the slash at "
+                "its end."
+            ),
+        ),
         "audience.form": FaultText(
             "ISSUER CLIENT_ID SCOPE …",
             translatable(

@@ -100,6 +100,21 @@ def test_invalid_field_is_shown_with_what_was_typed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_identifier_that_differs_in_a_slash_is_refused(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        browser = await administrator(it)
+        url = f"{MCP.rstrip('/')}/v1"
+        for first, second in ((url, f"{url}/"), (f"{url}/2/", f"{url}/2")):
+            values = {**DECLARED, "scopes": "", "text-scopes": "", "machine_scopes": ""}
+            made = await do(browser, "/admin/apis/new", **{**values, "identifier": first})
+            assert made.status == 303, made.body
+            refused = await do(browser, "/admin/apis/new", **{**values, "identifier": second})
+            assert refused.status == 400
+            assert f"there is the API <bdi>{first}</bdi>" in refused.body
+
+    run(tmp_path, story)
+
+
 _WRONG_SCOPES: tuple[tuple[Sequence[str], Sequence[str], int, str], ...] = (
     (["a", "b"], ["see a"], 1, "and then its description"),
     (["a", ""], ["see a", "see b"], 1, "and then its description"),
