@@ -229,7 +229,9 @@ class Confirmed(Struct, frozen=True):
 
 
 def _invalid() -> Refused:
-    return Refused.because(ErrorCode.INVALID_REQUEST, "choose one of the options", "admin.field")
+    return Refused.because(
+        ErrorCode.INVALID_REQUEST, translatable("choose one of the options"), "admin.field"
+    )
 
 
 class Buttons(Struct, frozen=True):
@@ -348,14 +350,10 @@ def confirmation(
     services: Services,
     subject: Describe[AdminRequest],
     finish: Finish[AdminRequest],
-    *,
-    shows_conflicts: bool = True,
 ) -> Page[AdminRequest]:
     """Return the page of the console that asks before these operations."""
     requires = buttons.requirement
-    return ConfirmationPages(
-        path, requires, actor_of, buttons, services, subject, finish, shows_conflicts
-    ).page()
+    return ConfirmationPages(path, requires, actor_of, buttons, services, subject, finish).page()
 
 
 class ConfirmationPages(Struct, Generic[R], frozen=True):
@@ -363,7 +361,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
 
     `path` ends with the segment `act`, or with the slug of the only button; its other segments are
     arguments of the operations.
-    A conflict is shown on this page if `shows_conflicts`, else on an error page.
+    Why an operation is refused is shown on this page.
     """
 
     path: str
@@ -373,7 +371,6 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
     services: Services
     subject: Describe[R]
     finish: Finish[R]
-    shows_conflicts: bool = True
 
     def page(self) -> Page[R]:
         """Return the page."""
@@ -395,7 +392,7 @@ class ConfirmationPages(Struct, Generic[R], frozen=True):
             return await self._ask(request, form, error=invalid.faults[0])
         except Refused as refused:
             refusal = refused.refusal
-            if self.shows_conflicts and refusal.code is ErrorCode.CONFLICT:
+            if refusal.code in {ErrorCode.CONFLICT, ErrorCode.INVALID_REQUEST}:
                 return await self._ask(request, form, refusal.text)
             if refusal.check not in _ENDED_BEFORE:
                 raise

@@ -116,7 +116,6 @@ class UserPages(Struct, frozen=True):
                 self.services,
                 self._subject,
                 self._finish,
-                shows_conflicts=False,
             ),
         )
 
