@@ -19,6 +19,7 @@ from valetkey.authorization.apis.operations import (
     CHANGE_API,
     DECLARE_API,
     DELETE_API,
+    ISSUE_API_SECRET,
     LIST_APIS,
     ONE,
     ApiList,
@@ -42,6 +43,7 @@ from valetkey.authorization.site.admin.administrator import (
     page_not_found,
 )
 from valetkey.authorization.site.admin.clients.client import (
+    secret_choices,
     secret_lines,
     secret_page,
 )
@@ -281,7 +283,6 @@ _SHOWN_APART = frozenset(
 )
 """The fields with a place of their own; others are shown as their label and value."""
 
-_IN_A_DAY = "86400"
 _LONGEST_ID = 100
 _BAD_REQUEST = 400
 
@@ -362,12 +363,15 @@ class ApiPages(Struct, frozen=True):
             if all(secret.id != subject for secret in seen.secrets):
                 raise page_not_found()
             facts.append(subject)
+        secrets = secret_choices(seen.secrets)
         return Subject(
             api_address(seen.api.id),
             seen.api.name,
             tuple(facts),
             Impact(apps=seen.reach.apps, authorizations=seen.reach.authorizations),
-            {"others_live": _IN_A_DAY},
+            secrets.values,
+            secrets.choices,
+            consequences=secrets.consequences if confirmed.operation is ISSUE_API_SECRET else (),
         )
 
     async def _look(self, request: AdminRequest) -> _ApiState:

@@ -12,6 +12,7 @@ from tests.support.harness import ADA, Harness, run
 from valetkey.authorization.actions.inspection.records import IMPLICIT
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import Role
+from valetkey.authorization.operations.client_state import SECRET_LIFETIMES
 from valetkey.kernel.moment import Instant
 
 
@@ -122,6 +123,22 @@ def test_verification_of_an_app_is_shown_on_the_consent_page(tmp_path: Path) -> 
         records = await it.event_records()
         by = {record.name: record.done_by for record in records}
         assert by["client.verified"] == by["client_verification.ended"] == "user 1001"
+
+    run(tmp_path, story)
+
+
+def test_third_secret_replaces_both(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        await it.client("printer", grant_types=("client_credentials",))
+        browser = await administrator(it)
+        address = "/admin/clients/printer/secret"
+        second = await page(browser, address)
+        assert second.body.count('name="others_live"') == len(SECRET_LIFETIMES)
+        await browser.submit(second, "do", others_live="")
+        third = await page(browser, address)
+        assert "Two secrets work, which is the maximum" in third.body
+        assert third.body.count('name="others_live"') == 1
+        assert (await do(browser, address, others_live="0")).status == 200
 
     run(tmp_path, story)
 

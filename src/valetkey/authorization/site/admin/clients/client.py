@@ -1,13 +1,13 @@
 """/admin/clients/{client_id}: one app, and the operations on it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from valetkey.authorization.actions.admin import search
 from valetkey.authorization.actions.admin.permissions import Permission
 from valetkey.authorization.actions.admin.search import LATEST, ClientWithUses, no_such_client
-from valetkey.authorization.actions.clients import metadata_of
+from valetkey.authorization.actions.clients import MOST_SECRETS, metadata_of
 from valetkey.authorization.layout.contexts import When
 from valetkey.authorization.model.client import (
     DISCOURAGED,
@@ -25,6 +25,7 @@ from valetkey.authorization.operations.client_state import (
     DELETE,
     REMOVE_GROUP,
     REMOVE_OWNER,
+    SECRET,
 )
 from valetkey.authorization.operations.operation import ObjectLink, Services, call_of
 from valetkey.authorization.protocol.client_authentication import BY_NAME
@@ -129,6 +130,26 @@ _LONGEST_ID = 100
 _OFFERED = 100
 _EVENTS = 10
 _USUAL_END = "86400"
+_NOW = "0"
+_FULL = translatable(
+    "Two secrets work, which is the maximum: both expire now. To keep one of them until the new "
+    "one is deployed, revoke the other first."
+)
+
+
+class SecretChoices(Struct, frozen=True):
+    """The choices of the page that issues a secret, and what to know about them."""
+
+    values: Mapping[str, str]
+    choices: Mapping[str, Sequence[str]]
+    consequences: tuple[str, ...]
+
+
+def secret_choices(live: Sequence[ClientSecret]) -> SecretChoices:
+    """Return what can be chosen beside these secrets, which work."""
+    if len(live) < MOST_SECRETS:
+        return SecretChoices({"others_live": _USUAL_END}, {}, ())
+    return SecretChoices({"others_live": _NOW}, {"others_live": (_NOW,)}, (_FULL,))
 
 
 class ClientPages(Struct, frozen=True):
@@ -262,12 +283,16 @@ class ClientPages(Struct, frozen=True):
             if all(secret.id != subject for secret in client.live_secrets(request.now)):
                 raise page_not_found()
             facts.append(subject)
+        secrets = secret_choices(client.live_secrets(request.now))
+        is_new = confirmed.operation is SECRET
         return Subject(
             client_address(client.id),
             client.name or client.id,
             tuple(facts),
             Impact(people=held.people, authorizations=held.authorizations),
-            {"others_live": _USUAL_END},
+            secrets.values,
+            secrets.choices,
+            consequences=secrets.consequences if is_new else (),
         )
 
     async def _look(self, request: AdminRequest) -> tuple[ClientWithUses, dict[int, str]]:
