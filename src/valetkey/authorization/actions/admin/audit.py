@@ -332,7 +332,7 @@ async def export(
 ) -> AsyncGenerator[bytes]:
     """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
-        yield BYTE_ORDER_MARK.encode() + _csv([_HEAD])
+        yield BYTE_ORDER_MARK.encode() + csv_of([_HEAD])
     cursor, left = END, MOST_EVENTS
     while left > 0:
         before, limit = cursor, min(_PIECE, left)
@@ -341,7 +341,7 @@ async def export(
             lambda tx, before=before, limit=limit: page(tx, actor, criteria, before, limit)  # type: ignore[misc]
         )
         if events:
-            yield _csv([_row(event) for event in events]) if format == "csv" else _ndjson(events)
+            yield csv_of([_row(event) for event in events]) if format == "csv" else _ndjson(events)
             cursor = TimeCursor(events[-1].at, events[-1].id)
         left -= len(events)
         if len(events) < limit:
@@ -363,7 +363,7 @@ def _row(event: EventRecord) -> Sequence[str]:
         origin.shown_browser,
         event.subject,
     )
-    return ["" if cell is None else escape_formula(str(cell)) for cell in cells]
+    return ["" if cell is None else str(cell) for cell in cells]
 
 
 def escape_formula(text: str) -> str:
@@ -371,9 +371,10 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+def csv_of(rows: Sequence[Sequence[str]]) -> bytes:
+    """Return the rows as CSV, without a cell that is a formula."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    csv.writer(text).writerows([escape_formula(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 

@@ -1,7 +1,6 @@
 """Imports of users: every row is checked first, then each becomes an account."""
 
 import asyncio
-import csv
 import re
 from collections.abc import (
     AsyncGenerator,
@@ -12,12 +11,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from io import StringIO
 from itertools import islice
 
 from msgspec import Struct, UnsetType
 
-from valetkey.authorization.actions.admin.audit import BYTE_ORDER_MARK, escape_formula
+from valetkey.authorization.actions.admin.audit import BYTE_ORDER_MARK, csv_of
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,
@@ -486,11 +484,11 @@ async def report(
 
     `gettext` translates its words and the reasons.
     """
-    yield BYTE_ORDER_MARK.encode() + _csv([[gettext(name) for name in _HEADING]])
+    yield BYTE_ORDER_MARK.encode() + csv_of([[gettext(name) for name in _HEADING]])
     after = 0
     while rows := await _rows(store, import_id, after):
         after = rows[-1].position
-        yield _csv(
+        yield csv_of(
             [
                 (
                     *(str(it.line), it.username, it.email),
@@ -503,9 +501,3 @@ async def report(
 
 async def _rows(store: Store, import_id: str, after: int) -> Sequence[ImportRow]:
     return await store.scan(lambda tx: UserImports.of(tx).rows(import_id, after, _REPORTED_AT_ONCE))
-
-
-def _csv(lines: Sequence[Sequence[str]]) -> bytes:
-    written = StringIO()
-    csv.writer(written).writerows([escape_formula(cell) for cell in line] for line in lines)
-    return written.getvalue().encode()
