@@ -167,24 +167,19 @@ def test_users_are_imported_without_what_is_wrong_with_their_profile(
         assert bob[3] == "created"
         # As many reasons as fit.
         assert re.findall(r"(\w+): must be", bob[4]) == ["birthdate", "zoneinfo", "locale"]
-        users = [
-            await it.read(lambda tx, name=name: tx.users.find_by_username(name))
-            for name in ("ada2", "bob2")
-        ]
-        claims = [user.claims for user in users if user is not None]
-        assert claims == [
-            StandardClaims(
-                birthdate="1990-02-01",
-                locale="en-GB",
-                phone_number="+442079460000",
-                zoneinfo="Europe/Berlin",
-            ),
-            StandardClaims.NOTHING,
-        ]
-        for user in users:
-            assert user is not None
-            groups = await it.read(lambda tx, uid=user.uid: tx.groups.direct(uid))
-            assert [one.name for one in groups] == ["staff"]
+        first = await it.read(lambda tx: tx.users.find_by_username("ada2"))
+        second = await it.read(lambda tx: tx.users.find_by_username("bob2"))
+        assert first is not None
+        assert second is not None
+        assert first.claims == StandardClaims(
+            birthdate="1990-02-01",
+            locale="en-GB",
+            phone_number="+442079460000",
+            zoneinfo="Europe/Berlin",
+        )
+        assert second.claims == StandardClaims.NOTHING
+        groups = await it.read(lambda tx: [tx.groups.direct(user.uid) for user in (first, second)])
+        assert [[group.name for group in direct] for direct in groups] == [["staff"]] * 2
 
     run(tmp_path, story, database_url)
 

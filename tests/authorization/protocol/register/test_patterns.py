@@ -13,13 +13,12 @@ from valetkey.authorization.operations.table import LOCAL
 from valetkey.authorization.protocol.register.fault_texts import SENTENCES
 from valetkey.authorization.protocol.register.faults import (
     CODE,
-    MUST,
     NO_CONTROLS,
     REASONS,
     faults_of,
 )
 from valetkey.authorization.site.admin.input_fields import read_input
-from valetkey.kernel.shapes import requirement
+from valetkey.kernel.shapes import MUST, requirement
 from valetkey.resource.objects.identity import Account
 
 INPUTS = {

@@ -332,7 +332,7 @@ async def export(
 ) -> AsyncGenerator[bytes]:
     """Yield the copy in pieces, newest first; a piece is read once the one before was sent."""
     if format == "csv":
-        yield BYTE_ORDER_MARK.encode() + csv_of([_HEAD])
+        yield BYTE_ORDER_MARK.encode() + table_of([_HEAD])
     cursor, left = END, MOST_EVENTS
     while left > 0:
         before, limit = cursor, min(_PIECE, left)
@@ -341,7 +341,9 @@ async def export(
             lambda tx, before=before, limit=limit: page(tx, actor, criteria, before, limit)  # type: ignore[misc]
         )
         if events:
-            yield csv_of([_row(event) for event in events]) if format == "csv" else _ndjson(events)
+            yield (
+                table_of([_row(event) for event in events]) if format == "csv" else _ndjson(events)
+            )
             cursor = TimeCursor(events[-1].at, events[-1].id)
         left -= len(events)
         if len(events) < limit:
@@ -371,7 +373,7 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def csv_of(rows: Sequence[Sequence[str]]) -> bytes:
+def table_of(rows: Sequence[Sequence[str]]) -> bytes:
     """Return the rows as CSV, without a cell that is a formula."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows([escape_formula(cell) for cell in row] for row in rows)

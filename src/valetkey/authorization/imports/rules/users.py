@@ -15,7 +15,7 @@ from itertools import islice
 
 from msgspec import Struct, UnsetType
 
-from valetkey.authorization.actions.admin.audit import BYTE_ORDER_MARK, csv_of
+from valetkey.authorization.actions.admin.audit import BYTE_ORDER_MARK, table_of
 from valetkey.authorization.actions.admin.permissions import (
     Actor,
     Permission,
@@ -383,9 +383,9 @@ def _without(record: UserRecord, faults: Iterable[MetadataError]) -> UserRecord:
     return replace(record, claims=claims)
 
 
-def _groups(tx: Transaction, wanted: str | Sequence[str]) -> tuple[list[Group], list[Reason]]:
+def _groups(tx: Transaction, listed: str | Sequence[str]) -> tuple[list[Group], list[Reason]]:
     """Return the groups of these names, and what to say of those that do not exist."""
-    text = wanted if isinstance(wanted, str) else " ".join(wanted)
+    text = listed if isinstance(listed, str) else " ".join(listed)
     names = dict.fromkeys(re.split(r"[\s,;]+", text.strip(" ,;"))) if text else {}
     existing = {name: tx.groups.find(name) for name in sorted(names)}
     unknown = [name for name, group in existing.items() if group is None]
@@ -484,11 +484,11 @@ async def report(
 
     `gettext` translates its words and the reasons.
     """
-    yield BYTE_ORDER_MARK.encode() + csv_of([[gettext(name) for name in _HEADING]])
+    yield BYTE_ORDER_MARK.encode() + table_of([[gettext(name) for name in _HEADING]])
     after = 0
     while rows := await _rows(store, import_id, after):
         after = rows[-1].position
-        yield csv_of(
+        yield table_of(
             [
                 (
                     *(str(it.line), it.username, it.email),

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cache
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, inspect
@@ -393,8 +393,8 @@ def _text_faults(name: str, text: str, kind: inspect.Type) -> Iterator[MetadataE
     """Yield what is wrong with one text, at most one error."""
     match _plain(kind):
         case inspect.EnumType(cls=enum) if text not in {str(choice.value) for choice in enum}:
-            known = ", ".join(str(choice.value) for choice in enum)
-            yield fault(name, "choice.known", known=known)
+            names = ", ".join(str(choice.value) for choice in enum)
+            yield fault(name, "choice.known", known=names)
         case inspect.LiteralType(values=choices) if text not in choices:
             yield fault(name, "choice.known", known=", ".join(map(str, choices)))
         case inspect.StrType(min_length=int(least)) if len(text) < least:
@@ -403,20 +403,21 @@ def _text_faults(name: str, text: str, kind: inspect.Type) -> Iterator[MetadataE
             yield fault(name, "text.length", most=most)
         case inspect.StrType(pattern=str(pattern)) if re.search(pattern, text) is None:
             extra = _extra(kind)
-            yield input_fault(name, extra.get(CODE, "text.controls"), **extra.get(VALUES, {}))
+            values = cast("Mapping[str, object]", extra.get(VALUES, {}))
+            yield input_fault(name, str(extra.get(CODE, "text.controls")), **values)
         case _:
             pass
 
 
-def _extra(kind: inspect.Type) -> Mapping[str, Any]:
+def _extra(kind: inspect.Type) -> Mapping[str, object]:
     """Return what is declared about the pattern of a text."""
     match kind:
         case inspect.Metadata():
-            extra = cast("Mapping[str, Any] | None", getattr(kind, "extra", None)) or {}
+            extra = cast("Mapping[str, object] | None", getattr(kind, "extra", None)) or {}
             return extra if CODE in extra else _extra(kind.type)
         case inspect.UnionType():
             declared = [_extra(option) for option in kind.types]
-            return next(filter(None, declared), dict[str, Any]())
+            return next(filter(None, declared), dict[str, object]())
         case _:
             return {}
 
