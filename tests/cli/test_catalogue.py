@@ -13,6 +13,7 @@ from tests.cli.running import clean_environment
 from tests.cli.site import begin
 from valetkey.cli.catalogue import FILE, described, print_help
 from valetkey.cli.main import COMMANDS, valetkey
+from valetkey.cli.options import Duration
 
 _MOST_MODULES = 16
 """Of this package, for a help. One operation of administration needs hundreds."""
@@ -85,6 +86,28 @@ def test_described_help_is_the_help_of_the_command(width: int) -> None:
         for one, other in _pairs(listed.command(), command, _root(width), listed.name):
             assert other.get_help() == one.get_help()
             assert other.get_usage() == one.get_usage()
+
+
+def _options(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _options(below)
+
+
+def test_every_length_of_time_is_entered_with_its_unit() -> None:
+    words = {"lifetime", "live", "lives", "age"}
+    seconds = [
+        option.opts
+        for listed in COMMANDS
+        for option in _options(listed.command())
+        if isinstance(option, click.Option)
+        and (
+            (option.help or "").startswith("Seconds")
+            or (words & {*option.opts[0].strip("-").split("-")})
+        )
+        and not isinstance(option.type, Duration)
+    ]
+    assert seconds == []
 
 
 def test_catalogue_is_up_to_date() -> None:

@@ -124,14 +124,14 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     messages = problems(
         tmp_path,
         '[authorization]\nworkers = "two"\nlissten = "127.0.0.1:1"\n[tokens]\n'
-        'access_token_lifetime = "1 hour"\n[token]\n',
+        'access_token_lifetime = "1 week"\n[token]\n',
         {"VALETKEY__RESOURCE__WORKER": "1"},
     )
     assert messages == [
         'authorization.workers: "two" is not a whole number; write a whole number from 1 to 64',
         "authorization.lissten: unknown setting; did you mean listen?",
         (
-            'tokens.access_token_lifetime: "1 hour" is not a length of time; write a whole number '
+            'tokens.access_token_lifetime: "1 week" is not a length of time; write a whole number '
             'with s, m, h or d, from "1s" to "1d"'
         ),
         "token: unknown section; did you mean [tokens]?",

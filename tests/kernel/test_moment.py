@@ -16,7 +16,19 @@ from valetkey.kernel.refusal import OperatorError
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("60s", 60), ("10m", 600), ("1h", 3_600), ("30d", 2_592_000), ("1s", 1)]
+    ("text", "count"),
+    [
+        ("60s", 60),
+        ("10m", 600),
+        ("1h", 3_600),
+        ("30d", 2_592_000),
+        ("1s", 1),
+        ("1 h", 3_600),
+        ("10 min", 600),
+        ("1hour", 3_600),
+        ("2 days", 172_800),
+        ("30 seconds", 30),
+    ],
 )
 def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
     assert parse_lifetime(text) == count
@@ -29,11 +41,13 @@ def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
         "",
         "0s",
         "00s",
-        "1",
         "s",
         "-1s",
         "+1s",
-        "1 s",
+        "1  s",
+        "1\ts",
+        "1 hou",
+        "1 ms",
         "１２s",
         "1_0s",
         " 12s",
@@ -54,6 +68,11 @@ def test_a_lifetime_is_a_number_and_a_unit(text: str, count: int) -> None:
 def test_invalid_lifetime_is_an_operator_error(text: str) -> None:
     with pytest.raises(OperatorError, match="60s, 10m, 1h or 30d"):
         parse_lifetime(text)
+
+
+def test_a_number_without_a_unit_is_refused_with_the_units() -> None:
+    with pytest.raises(OperatorError, match="add a unit: 90s, 90m, 90h or 90d"):
+        parse_lifetime("90")
 
 
 def test_units_agree_with_each_other() -> None:

@@ -7,8 +7,10 @@ import click
 
 from valetkey.config.environment import environment
 from valetkey.config.load import USUAL_FILE, find_file, load
+from valetkey.config.rules import show_lifetime
 from valetkey.config.settings import Settings
-from valetkey.kernel.moment import Instant
+from valetkey.kernel.moment import Instant, Lifetime, parse_lifetime
+from valetkey.kernel.refusal import OperatorError
 
 config_file = click.option(
     "--config",
@@ -46,6 +48,40 @@ def _every(**_: object) -> None: ...
 
 EVERY = _every.params
 """Options that every derived command has."""
+
+
+NONE = "none"
+"""The value of an option that removes what was set."""
+
+
+class Duration(click.ParamType[object]):
+    """A length of time from `least` to `most` seconds; `none` where that is `nullable`."""
+
+    name = "duration"
+
+    def __init__(self, least: int = 1, most: int | None = None, *, nullable: bool = False) -> None:
+        """Accept these bounds; 0 has no unit."""
+        self.least, self.most, self.nullable = least, most, nullable
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """Return the seconds."""
+        if isinstance(value, int) or (self.nullable and value == NONE):
+            return value
+        try:
+            lifetime = Lifetime(0) if value == "0" else parse_lifetime(str(value).strip())
+        except OperatorError as error:
+            self.fail(error.message, param, ctx)
+        if lifetime < self.least or (self.most is not None and lifetime > self.most):
+            most = "" if self.most is None else f", at most {duration(self.most)}"
+            self.fail(f"it is at least {duration(self.least)}{most}", param, ctx)
+        return lifetime
+
+
+def duration(seconds: int) -> str:
+    """Return a length of time as it is entered: 3600 is "1h"."""
+    return show_lifetime(Lifetime(seconds)) if seconds else "0"
 
 
 def settings_of(config: Path | None) -> Settings:

@@ -108,7 +108,9 @@ def lifetime(low: str, high: str) -> Rule:
         try:
             duration = parse_lifetime(_string(value))
         except OperatorError:
-            raise InvalidValue(f"{quoted(value)} is not a length of time") from None
+            unitless = str(value).isdigit() and value != "0"
+            lacks = "has no unit" if unitless else "is not a length of time"
+            raise InvalidValue(f"{quoted(value)} {lacks}") from None
         if not least <= duration <= most:
             raise InvalidValue(
                 f"{quoted(value)} is {'shorter' if duration < least else 'longer'} than allowed"

@@ -15,7 +15,11 @@ Lifetime = NewType("Lifetime", int)
 AHEAD = Lifetime(60)
 """How far the clock of another server, or our own before it was corrected, may be ahead."""
 
-_LIFETIME = re.compile(r"([1-9][0-9]{0,8})([smhd])", re.ASCII)
+_LIFETIME = re.compile(
+    r"([1-9][0-9]{0,8}) ?(?:(s)(?:ecs?|econds?)?|(m)(?:ins?|inutes?)?|(h)(?:ours?)?|(d)(?:ays?)?)",
+    re.ASCII,
+)
+_COUNT = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 """The seconds of each unit in which durations are written."""
 
@@ -41,7 +45,7 @@ def days(count: int) -> Lifetime:
 
 
 def parse_lifetime(text: str) -> Lifetime:
-    """Parse a duration such as `60s`, `10m`, `1h` or `30d`; zero is not allowed.
+    """Parse a duration such as `60s`, `10m`, `1h`, `30d` or `10 minutes`; zero is not allowed.
 
     Raises OperatorError, because operators write lifetimes.
     """
@@ -49,9 +53,12 @@ def parse_lifetime(text: str) -> Lifetime:
     # "1_0".
     match = _LIFETIME.fullmatch(text)
     if match is None:
-        message = "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
-        raise OperatorError(message)
-    return Lifetime(int(match[1]) * UNITS[match[2]])
+        raise OperatorError(
+            f"add a unit: {text}s, {text}m, {text}h or {text}d"
+            if _COUNT.fullmatch(text)
+            else "a lifetime is a whole number above zero and a unit: 60s, 10m, 1h or 30d"
+        )
+    return Lifetime(int(match[1]) * next(UNITS[unit] for unit in match.groups()[1:] if unit))
 
 
 def is_live(issued_at: Instant, expires_at: Instant, now: Instant) -> bool:

@@ -364,7 +364,7 @@ response_types = ["code"]
 post_logout_redirect_uris = ["https://app.example/bye"]
 backchannel_logout_uri = "https://app.example/back"
 backchannel_logout_session_required = true
-default_max_age = 600
+default_max_age = "10m"
 """
     text = FILE.replace('profile = "classic"\n', f'profile = "classic"\n{more}')
     assert apply(tmp_path, text, "--yes").code == 0

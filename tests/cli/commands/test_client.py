@@ -161,7 +161,7 @@ def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
         "https://app.example/back",
         "--backchannel-logout-session-required",
         "--default-max-age",
-        "600",
+        "10 min",
         "--contact",
         "ada@app.example",
         "--logo-uri",
@@ -178,6 +178,8 @@ def test_openid_connect_metadata_can_be_set_and_shown(tmp_path: Path) -> None:
         "logo_uri": "https://app.example/logo.png",
     }
     assert made.json.items() >= expected.items()
+    shown = client(tmp_path, "show", str(made.json["client_id"]))
+    assert re.search(r"default_max_age +10m\n", shown.out)
     shown = client(tmp_path, "show", "printer", "--json").json
     assert shown.items() >= expected.items()
     assert "https://app.example/back" in client(tmp_path, "show", "printer").out

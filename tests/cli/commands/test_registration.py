@@ -129,3 +129,8 @@ def test_developer_permission_is_granted_and_revoked(tmp_path: Path) -> None:
     assert "nothing changed" in registration(tmp_path, "developer", "ada").out
     assert "may not" in registration(tmp_path, "developer", "ada", "--off").out
     assert registration(tmp_path, "developer", "nobody").code == 2
+
+
+def test_unused_lifetime_is_shown_with_its_unit(tmp_path: Path) -> None:
+    _configure(tmp_path, "token")
+    assert re.search(r"unused_lifetime +30d\n", registration(tmp_path, "show").out)

@@ -198,7 +198,9 @@ def _declared(value: object, name: str) -> Any:
 
 ONE = "/apis/{api_id}"
 _OPTIONS = tuple(
-    Option(name, help=field.rule.help) for name, field in API_FIELDS.items() if field.rule.help
+    Option(name, help=field.rule.help, duration=field.type == Lifetime | None)
+    for name, field in API_FIELDS.items()
+    if field.rule.help
 )
 _QUERY = (
     PAGING[0],
@@ -390,7 +392,7 @@ CHANGE_API = Operation(
     requires_if_match=True,
     returns_etag=True,
     event=ApiChanged,
-    commands=(Command(options=_OPTIONS, example="--access-token-lifetime 600"),),
+    commands=(Command(options=_OPTIONS, example="--access-token-lifetime 10m"),),
 )
 DELETE_API = Operation(
     "delete_api",
@@ -449,7 +451,14 @@ ISSUE_API_SECRET = Operation(
             ),
         ),
     ),
-    commands=(Command("api issue-secret"),),
+    commands=(
+        Command(
+            "api issue-secret",
+            options=(
+                Option("others_live", help="How long the other secrets still work.", duration=True),
+            ),
+        ),
+    ),
 )
 END_API_SECRET = Operation(
     "delete_api_secret",

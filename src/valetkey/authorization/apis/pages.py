@@ -110,6 +110,7 @@ API_CHOICES: Mapping[str, Choices] = {
 }
 """Labels of its choices."""
 
+_DURATIONS = ("access_token_lifetime",)
 _REFERENCES = {"clients": ANY_APP, "required_groups": GROUPS}
 _TITLE = translatable("APIs")
 _LONGEST = 80
@@ -151,6 +152,7 @@ class Apis(Struct, frozen=True):
                 submit=translatable("Create API"),
                 choices=API_CHOICES,
                 groups=API_GROUPS,
+                durations=_DURATIONS,
                 references=_REFERENCES,
             ).page(),
         )
@@ -318,6 +320,7 @@ class ApiPages(Struct, frozen=True):
                 self._changed,
                 choices=API_CHOICES,
                 groups=API_GROUPS,
+                durations=_DURATIONS,
                 references=_REFERENCES,
             ).page(),
             confirmation(ACT, _BUTTONS, self.services, self._subject, self._finish),

@@ -202,10 +202,10 @@ class ApiMetadata(Struct, frozen=True):
     access_token_lifetime: Annotated[
         Lifetime | None,
         ApiFieldRule(
-            translatable("Lifetime of access tokens (seconds)"),
-            translatable("From 1 to 86,400. Leave empty to use the setting of the server."),
+            translatable("Lifetime of access tokens"),
+            translatable("Leave empty for the default of the server."),
             _TOKENS,
-            help="Seconds for which access tokens for the API are valid.",
+            help="How long access tokens for the API are valid.",
             longest=_LONGEST_LIFETIME,
         ),
     ] = None

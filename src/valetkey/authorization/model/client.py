@@ -268,7 +268,7 @@ class OpenIdRegistration(Struct, frozen=True):
     request_uris: Annotated[tuple[str, ...], _texts(_CORE)] = ()
     """Addresses from which the app's request objects may be fetched."""
     default_max_age: Annotated[int | None, _whole(_CORE)] = None
-    """Seconds after which the app's users sign in again."""
+    """Time after which the app's users sign in again; in JSON, in seconds."""
     require_auth_time: Annotated[bool, _flag(_CORE)] = False
     """Whether the app's ID tokens always say when the user signed in."""
     default_acr_values: Annotated[tuple[str, ...], _texts(_CORE)] = ()

@@ -53,8 +53,8 @@ class Option(Struct, frozen=True):
 
     `name` is the option, such as `--days`; "" for the field's own name. An `argument` is
     positional. One `from_file` names a file with the value, - for standard input. A number is
-    entered in `unit` seconds, as is `default`. A `user` is named as everywhere on the command line,
-    and converted to a uid.
+    entered in `unit` seconds, as is `default`; one of a `duration` as a number with its unit. A
+    `user` is named as everywhere on the command line, and converted to a uid.
     """
 
     field: str
@@ -62,6 +62,7 @@ class Option(Struct, frozen=True):
     help: str = ""
     argument: bool = False
     unit: int = 1
+    duration: bool = False
     default: int | None = None
     user: bool = False
     from_file: bool = False

@@ -302,6 +302,9 @@ ROTATE_SCIM_CREDENTIAL = Operation(
     commands=(
         Command(
             "scim rotate",
+            options=(
+                Option("previous_lives", help="How long the old token works.", duration=True),
+            ),
             done="{token}",
             note="The previous token works for the time of --previous-lives.",
             missing=_MISSING,

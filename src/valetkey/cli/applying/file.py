@@ -197,6 +197,10 @@ def _number(value: object) -> int:
     return value
 
 
+def _seconds(value: object) -> int:
+    return read_lifetime(value) if isinstance(value, str) else _number(value)
+
+
 def _address(value: object) -> Mapping[str, str]:
     parts = Address.__struct_fields__
     if not isinstance(value, dict):
@@ -256,7 +260,7 @@ _KINDS: Mapping[FieldType, Reader] = {
     FieldType.SCOPES: read_texts,
     FieldType.GRANT_TYPES: read_texts,
     FieldType.FLAG: read_boolean,
-    FieldType.WHOLE: _number,
+    FieldType.WHOLE: _seconds,
     FieldType.LIFETIME: read_lifetime,
     FieldType.KEY_SET: _keys,
 }

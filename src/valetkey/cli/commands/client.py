@@ -24,7 +24,6 @@ from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import given_values, metadata_options
 from valetkey.cli.register.store import OpenedStore, client_named, with_store
-from valetkey.kernel.moment import Lifetime, parse_lifetime
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
@@ -201,6 +200,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
 @click.option("--generate", is_flag=True, help="Only print a random secret, for use in a file.")
 @click.option(
     "--others-live",
+    type=options.Duration(0),
     default="1d",
     show_default=True,
     help='How long existing secrets keep working, or "0" to end them now.',
@@ -208,7 +208,7 @@ def show(client_id: str, config: Path | None, as_json: bool) -> None:
 @options.config_file
 @options.as_json
 def secret(
-    client_id: str, generate: bool, others_live: str, config: Path | None, as_json: bool
+    client_id: str, generate: bool, others_live: int, config: Path | None, as_json: bool
 ) -> None:
     """Issue a new secret for an app, printed once. The others expire after a day.
 
@@ -222,11 +222,10 @@ def secret(
         made = fresh_secret(Prefix.CLIENT_SECRET, SYSTEM.random)
         say.as_json({"client_secret": made.reveal()}) if as_json else say.line(made.reveal())
         return
-    live = Lifetime(0) if others_live == "0" else parse_lifetime(others_live)
 
     async def issue_secret(opened: OpenedStore) -> str:
         client = await opened.store.read(lambda tx: client_named(tx, client_id))
-        body = SecretWanted(others_live=live)
+        body = SecretWanted(others_live=others_live)
         value = await perform(opened, SECRET, {"client_id": client.id}, body)
         return value.client_secret if isinstance(value, NewSecret) else ""
 
@@ -235,5 +234,5 @@ def secret(
         say.as_json({"client_id": client_id, "client_secret": issued})
         return
     say.line(f"client_secret: {issued}")
-    ends = f"end in {others_live}" if live else "have ended"
+    ends = f"end in {options.duration(others_live)}" if others_live else "have ended"
     say.note(f"The secret is shown only now. The others {ends}.")

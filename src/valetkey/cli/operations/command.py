@@ -49,7 +49,6 @@ from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Secret, to_base64url
 
-_NONE = "none"
 _PAGING = {"limit", "sort", CURSOR}
 """Query parameters that filter nothing."""
 
@@ -88,6 +87,8 @@ class _OptionField(Struct, frozen=True):
             )
         more: dict[str, Any] = {"help": self.option.help or text, "required": self.field.required}
         names = [self.flag, self.dest]
+        if self.option.duration and isinstance(kind, inspect.IntType):
+            return click.Option(names, **more, **_duration(kind, self.field.default, nullable))
         if self.option.from_file:
             more["help"] = f"{text.removesuffix('.')}, in a file; - for standard input."
             return click.Option(names, type=click.File(), callback=_content, **more)
@@ -115,7 +116,7 @@ class _OptionField(Struct, frozen=True):
             return [item for item in cast("tuple[object, ...]", value) if item != ""]
         if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(value, str):
             return msgspec.json.decode(value)
-        if nullable and value == _NONE:
+        if nullable and value == options.NONE:
             return None
         return (
             value * self.option.unit if isinstance(value, int) and self.option.unit > 1 else value
@@ -258,9 +259,18 @@ def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:
     return inner, len(others) < len(kind.types), text or more
 
 
+def _duration(kind: inspect.IntType, default: object, nullable: bool) -> dict[str, Any]:
+    """Return the type and the default of the option of a duration."""
+    least, most = int(kind.ge or 0), None if kind.le is None else int(kind.le)
+    return {
+        "type": options.Duration(least, most, nullable=nullable),
+        "show_default": options.duration(default) if isinstance(default, int) else None,
+    }
+
+
 def _click(kind: inspect.Type, nullable: bool = False) -> "click.ParamType[Any]":
     kind = _bare(kind)[0]
-    none = [_NONE] if nullable else []
+    none = [options.NONE] if nullable else []
     if isinstance(kind, inspect.EnumType):
         return click.Choice([*(str(member.value) for member in kind.cls), *none])
     if isinstance(kind, inspect.LiteralType):

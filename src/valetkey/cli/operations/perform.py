@@ -9,7 +9,7 @@ import msgspec
 from valetkey.authorization.operations.operation import CURSOR, InvalidInput, Operation, call_of
 from valetkey.authorization.protocol.register.faults import MetadataError
 from valetkey.cli import say
-from valetkey.cli.options import shown
+from valetkey.cli.options import duration, shown
 from valetkey.cli.register.store import OpenedStore, refused
 from valetkey.kernel.replace import replace
 
@@ -123,13 +123,15 @@ def _table(value: object) -> list[Members] | None:
 
 
 def cell(name: str, value: object) -> str:
-    """Return a member of a result as text: times in UTC, "" for null."""
+    """Return a member of a result as text: times in UTC, lifetimes with their unit, "" for null."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and (name.endswith("_at") or name == "since"):
         return shown(value)
+    if isinstance(value, int) and name.endswith("lifetime"):
+        return duration(value)
     if isinstance(value, list):
         return ", ".join(cell("", item) for item in cast("list[object]", value))
     return ", ".join(str(value).split("\n"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 from msgspec import Struct
@@ -24,9 +24,9 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,
 )
-from valetkey.cli.options import shown
+from valetkey.cli.options import Duration, duration, shown
 from valetkey.config.catalogue import texts_below
-from valetkey.kernel.moment import Instant, parse_lifetime
+from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
 
 Command = Callable[..., object]
@@ -45,6 +45,13 @@ COSTS = {
 
 _ABOVE = frozenset({"name", "description", "requires_pkce", "key_set"})
 """Fields that `ClientDetails` shows elsewhere or that are too long for a line."""
+
+_DURATIONS = {
+    field.name
+    for field in fields_of(Editor.OPERATOR)
+    if field.rule.kind in {FieldType.WHOLE, FieldType.LIFETIME}
+}
+"""Fields whose numbers are seconds."""
 
 _LARGEST = 65_536
 
@@ -67,7 +74,7 @@ class ClientDetails(Struct, frozen=True):
             ("secrets", self._secrets()),
             ("PKCE", "required" if client.needs_pkce else "optional"),
             *(
-                (name, _display_value(value))
+                (name, _display_value(value, name in _DURATIONS))
                 for name, value in values.items()
                 if name not in _ABOVE
             ),
@@ -151,7 +158,9 @@ def read_key_set(file: Path | None) -> str:
         raise OperatorError(f"{file} cannot be read as a JWK set") from None
 
 
-def _display_value(value: object) -> str:
+def _display_value(value: object, is_duration: bool) -> str:
+    if is_duration and isinstance(value, int):
+        return duration(value)
     if isinstance(value, list):
         return ", ".join(str(item) for item in cast("list[object]", value))
     if isinstance(value, bool):
@@ -204,20 +213,19 @@ def _option(field: Field, text: str) -> Callable[[Command], Command]:
         )
         flag, text = flag.removesuffix("s"), f"{text} Repeatable."
         return click.option(flag, field.name, multiple=True, type=word, help=text)
-    metavar = "DURATION" if field.rule.kind is FieldType.LIFETIME else None
-    return click.option(flag, field.name, type=_type(field), metavar=metavar, help=text)
+    return click.option(flag, field.name, type=_type(field), help=text)
 
 
-def _type(field: Field) -> click.Choice[str] | click.Path | Callable[[str], object]:
+def _type(field: Field) -> click.ParamType[Any]:
     match field.rule.kind:
         case FieldType.CHOICE:
             # Of an enum itself, click would want the names in capitals.
             return click.Choice([str(name) for name in field.rule.choices])
         case FieldType.WHOLE:
-            return int
+            return Duration(0)
         case FieldType.LIFETIME:
-            return parse_lifetime
+            return Duration(1, field.rule.longest)
         case FieldType.KEY_SET:
             return click.Path(path_type=Path)
         case _:
-            return str
+            return click.STRING

@@ -27,8 +27,8 @@ from valetkey.authorization.protocol.register.faults import (
 )
 from valetkey.authorization.site.admin.references import Offered
 from valetkey.config.rules import show_lifetime
-from valetkey.kernel.moment import UNITS, Lifetime
-from valetkey.kernel.refusal import Refused
+from valetkey.kernel.moment import UNITS, Lifetime, parse_lifetime
+from valetkey.kernel.refusal import OperatorError, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.text import translatable
 from valetkey.web.body import DEPTH, Form, read_json
@@ -311,7 +311,10 @@ def _submitted(form: Form, name: str) -> str:
         seconds = Decimal(number.replace(",", ".")) * UNITS[unit]
         if seconds == int(seconds):
             return str(int(seconds))
-    return f"{number} {unit}"
+    try:
+        return str(parse_lifetime(number))
+    except OperatorError:
+        return f"{number} {unit}"
 
 
 def _in_unit(text: str) -> tuple[str, str]:

@@ -267,7 +267,7 @@ def form_page(
     unit = "m"
     if rule.kind is Kind.DURATION:
         # What was not understood is shown again as it was typed.
-        number = value[:-1] if value[-1:] in UNITS else value
+        number = value[:-1] if value[-1:] in UNITS and value[:-1].isdigit() else value
         typed, unit = (number,), value[-1:] if number != value else "m"
     elif rule.kind is Kind.LIST:
         typed = tuple(part.strip() for part in value.split(",") if part.strip())
@@ -310,7 +310,7 @@ def _typed(setting: Setting, form: Form) -> str:
     else:
         text = entries[0] if entries else ""
         unit = form.get("unit") or ""
-        if setting.rule.kind is Kind.DURATION and unit in UNITS:
+        if setting.rule.kind is Kind.DURATION and unit in UNITS and text.isdigit():
             text += unit
     return text[:_LONGEST]
 
