@@ -19,7 +19,7 @@ MAY_SAY_ANY = {
     "authorization/apis/operations.py": "types made of declared fields",
     "authorization/storage/apis.py": "columns made of declared fields",
     "authorization/apis/applied.py": "values of the file, by the names of their fields",
-    "cli/operations/command.py": "click takes arguments of any type, by the type of a field",
+    "cli/operations/inputs.py": "click takes arguments of any type, by the type of a field",
     "cli/serving/parent.py": "a plan that its own process wrote, read without a library",
     "cli/serving/trace_export.py": "messages of protobuf have no types",
     "config/catalogue.py": "type hints are looked at as values, stored ones are checked by rules",

@@ -15,7 +15,7 @@ from valetkey.authorization.operations.server import (
 )
 from valetkey.authorization.operations.server_records import BrandChange
 from valetkey.cli import options, say
-from valetkey.cli.operations.command import Input
+from valetkey.cli.operations.inputs import Input
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register.store import OpenedStore, with_store
 from valetkey.config.sections.people import BrandField

@@ -4,11 +4,10 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import cast
 
 import click
-import msgspec
-from msgspec import Struct, field, inspect
+from msgspec import Struct, field
 
 from valetkey.authorization.actions.account.connected_apps import connected_apps
 from valetkey.authorization.actions.admin.search import find_details as look_at_client
@@ -20,12 +19,10 @@ from valetkey.authorization.operations.operation import (
     Command,
     Done,
     Operation,
-    Option,
-    QueryParameter,
 )
 from valetkey.authorization.operations.table import LOCAL
-from valetkey.authorization.protocol.register.faults import MetadataError, faults_of
 from valetkey.cli import options, say
+from valetkey.cli.operations.inputs import MOST_BYTES, Input, query_option
 from valetkey.cli.operations.perform import (
     cell,
     flat,
@@ -36,14 +33,16 @@ from valetkey.cli.operations.perform import (
 )
 from valetkey.cli.register.store import (
     OpenedStore,
+    api_named,
     chosen_user,
     client_named,
     confirm,
-    refused,
     user_named,
     with_store,
 )
 from valetkey.cli.say import Exit
+from valetkey.config.catalogue import explain
+from valetkey.config.settings import Settings
 from valetkey.kernel.refusal import ErrorCode, OperatorError, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.runtime import SYSTEM
@@ -53,238 +52,7 @@ _PAGING = {"limit", "sort", CURSOR}
 """Query parameters that filter nothing."""
 
 
-class _OptionField(Struct, frozen=True):
-    """A field that is one option, by its path in the input."""
-
-    path: tuple[str, ...]
-    field: inspect.Field
-    option: Option
-
-    @property
-    def dest(self) -> str:
-        """The name under which click passes the value on."""
-        return "_".join(("input", *self.path))
-
-    @property
-    def flag(self) -> str:
-        """The option, or the name of the argument."""
-        if self.option.argument:
-            return self.path[-1]
-        if self.option.name:
-            return self.option.name
-        name = self.path[-1].replace("_", "-")
-        if self.option.from_file:
-            return f"--{name}-file"
-        is_list = isinstance(_bare(self.field.type)[0], inspect.ListType)
-        return f"--{name.removesuffix('s') if is_list else name}"
-
-    def parameter(self) -> click.Parameter:
-        """Return the argument or option of the field's type, with its bounds."""
-        kind, nullable, text = _bare(self.field.type)
-        if self.option.argument:
-            return click.Argument(
-                [self.dest], type=_click(kind, nullable), metavar=self.flag.upper()
-            )
-        more: dict[str, Any] = {"help": self.option.help or text, "required": self.field.required}
-        names = [self.flag, self.dest]
-        if self.option.duration and isinstance(kind, inspect.IntType):
-            return click.Option(names, **more, **_duration(kind, self.field.default, nullable))
-        if self.option.from_file:
-            more["help"] = f"{text.removesuffix('.')}, in a file; - for standard input."
-            return click.Option(names, type=click.File(), callback=_content, **more)
-        if isinstance(kind, inspect.BoolType):
-            if self.field.default is not False:
-                names[0] += "/" + self._opposite()
-            return click.Option(names, is_flag=True, default=None, **more)
-        if isinstance(kind, inspect.ListType):
-            return click.Option(names, multiple=True, type=_click(kind.item_type), **more)
-        if self.option.unit != 1 and isinstance(kind, inspect.IntType):
-            most = None if kind.le is None else int(kind.le) // self.option.unit
-            more |= {"type": click.IntRange(1, most), "required": False}
-        else:
-            more["type"] = click.STRING if self.option.user else _click(kind, nullable)
-        if self.option.default is not None:
-            more |= {"default": self.option.default, "show_default": True, "required": False}
-        elif isinstance(self.field.default, int):
-            more["show_default"] = str(self.field.default)
-        return click.Option(names, **more)
-
-    def value(self, value: object) -> object:
-        """Convert the option's value to the type of the input."""
-        kind, nullable, _ = _bare(self.field.type)
-        if isinstance(kind, inspect.ListType):
-            return [item for item in cast("tuple[object, ...]", value) if item != ""]
-        if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(value, str):
-            return msgspec.json.decode(value)
-        if nullable and value == options.NONE:
-            return None
-        return (
-            value * self.option.unit if isinstance(value, int) and self.option.unit > 1 else value
-        )
-
-    def _opposite(self) -> str:
-        if self.flag.endswith("-verified"):
-            return f"{self.flag.removesuffix('verified')}unverified"
-        return f"--no-{self.flag.removeprefix('--')}"
-
-
-def _content(_context: click.Context, _option: click.Parameter, file: IO[str] | None) -> str | None:
-    """Read the file that an option names, so that no secret is in the list of processes."""
-    return None if file is None else file.read(_MOST_BYTES).strip()
-
-
-class Input(Struct, frozen=True):
-    """The arguments and options that stand for the fields of one type."""
-
-    kind: type[msgspec.Struct] | None
-    options: Sequence[Option] = ()
-
-    def parameters(self) -> list[click.Parameter]:
-        """Return the parameters, arguments first."""
-        made = [leaf.parameter() for leaf in self._leaves()]
-        return sorted(made, key=lambda parameter: isinstance(parameter, click.Option))
-
-    def users(self, arguments: Mapping[str, object]) -> Mapping[str, str]:
-        """Return the parameters that name a user, with their values."""
-        leaves = [leaf for leaf in self._leaves() if leaf.option.user]
-        return {
-            leaf.dest: str(arguments[leaf.dest])
-            for leaf in leaves
-            if arguments[leaf.dest] is not None
-        }
-
-    def value(self, arguments: Mapping[str, object]) -> Any:
-        """Return the input; None if the operation takes none.
-
-        Raises OperatorError with all faults.
-        """
-        if self.kind is None:
-            return None
-        values: dict[str, Any] = {}
-        leaves = list(self._leaves())
-        for leaf in leaves:
-            value = arguments[leaf.dest]
-            if value is None or value == ():
-                continue
-            *above, name = leaf.path
-            members = values
-            for step in above:
-                members = members.setdefault(step, {})
-            try:
-                members[name] = leaf.value(value)
-            except msgspec.DecodeError:
-                raise OperatorError(f"{leaf.flag}: JSON") from None
-        return self._converted(values)
-
-    def named(self, fault: MetadataError) -> MetadataError:
-        """Return the fault with the option in place of its field."""
-        path = tuple(step for step in fault.field.split("/") if not step.isdigit())
-        for leaf in self._leaves():
-            if leaf.path == path:
-                return MetadataError(leaf.flag, fault.detail)
-        return fault
-
-    def _converted(self, values: dict[str, Any]) -> Any:
-        if self.kind is None:
-            return None
-        try:
-            return msgspec.convert(values, type=self.kind)
-        except msgspec.ValidationError as error:
-            faults = faults_of(error, values, self.kind)
-            raise refused(self._repeating(self.named(it), it, values) for it in faults) from None
-
-    def _repeating(
-        self, named: MetadataError, error: MetadataError, values: Mapping[str, Any]
-    ) -> MetadataError:
-        """Return the fault of an option, which may name several entries of a list at once."""
-        name, _, number = error.field.partition("/")
-        listed = values.get(name)
-        if not isinstance(listed, list) or not number.isdecimal():
-            return named
-        if not set(", ;") & set(str(cast("list[object]", listed)[int(number)])):
-            return named
-        return replace(named, detail=f"{named.detail}; repeat {named.field} for each of several")
-
-    def _leaves(self) -> Iterator[_OptionField]:
-        if self.kind is not None:
-            yield from self._below(inspect.type_info(self.kind), ())
-
-    def _below(self, kind: inspect.Type, above: tuple[str, ...]) -> Iterator[_OptionField]:
-        for member in kind.fields if isinstance(kind, inspect.StructType) else ():
-            path = (*above, member.encode_name)
-            bare = _bare(member.type)[0]
-            if isinstance(bare, inspect.StructType):
-                yield from self._below(bare, path)
-                continue
-            dotted = ".".join(path)
-            option = next(
-                (
-                    command_option
-                    for command_option in self.options
-                    if command_option.field == dotted
-                ),
-                Option(dotted),
-            )
-            yield _OptionField(path, member, option)
-
-
-def query_option(parameter: QueryParameter, option: Option | None = None) -> click.Option:
-    """Return the option of a query parameter, with its bounds; `option` may describe it."""
-    schema = parameter.schema
-    kind: click.ParamType[Any] = click.STRING
-    if schema.get("type") == "integer":
-        kind = click.IntRange(cast("int", schema["minimum"]), cast("int", schema["maximum"]))
-    elif schema.get("type") == "boolean":
-        kind = click.Choice(["true", "false"])
-    elif "enum" in schema:
-        kind = click.Choice(cast("list[str]", schema["enum"]))
-    name = parameter.name.replace("_", "-")
-    text = parameter.description if option is None else option.help
-    return click.Option([f"--{name}", f"query_{parameter.name}"], type=kind, help=text)
-
-
-def _bare(kind: inspect.Type) -> tuple[inspect.Type, bool, str]:
-    """Return the type without null, whether null is allowed, and its description."""
-    text = ""
-    if isinstance(kind, inspect.Metadata):
-        extra = cast("Mapping[str, object] | None", getattr(kind, "extra_json_schema", None))
-        text = str((extra or {}).get("description", ""))
-        kind = kind.type
-    if not isinstance(kind, inspect.UnionType):
-        return kind, False, text
-    others = [
-        alternative for alternative in kind.types if not isinstance(alternative, inspect.NoneType)
-    ]
-    inner, _, more = _bare(others[0])
-    return inner, len(others) < len(kind.types), text or more
-
-
-def _duration(kind: inspect.IntType, default: object, nullable: bool) -> dict[str, Any]:
-    """Return the type and the default of the option of a duration."""
-    least, most = int(kind.ge or 0), None if kind.le is None else int(kind.le)
-    return {
-        "type": options.Duration(least, most, nullable=nullable),
-        "show_default": options.duration(default) if isinstance(default, int) else None,
-    }
-
-
-def _click(kind: inspect.Type, nullable: bool = False) -> "click.ParamType[Any]":
-    kind = _bare(kind)[0]
-    none = [options.NONE] if nullable else []
-    if isinstance(kind, inspect.EnumType):
-        return click.Choice([*(str(member.value) for member in kind.cls), *none])
-    if isinstance(kind, inspect.LiteralType):
-        return click.Choice([*(str(value) for value in kind.values), *none])
-    if isinstance(kind, inspect.IntType):
-        low, high = kind.ge, kind.le
-        return click.IntRange(
-            None if low is None else int(low), None if high is None else int(high)
-        )
-    return click.STRING
-
-
 _BYTES = 15  # 120 random bits in twenty characters
-_MOST_BYTES = 4_096
 
 
 @click.command()
@@ -309,7 +77,7 @@ def obtain(parameters: Mapping[str, object]) -> Secret:
     if generate:
         return Secret(to_base64url(SYSTEM.random(_BYTES)))
     if from_stdin:
-        text = sys.stdin.read(_MOST_BYTES).removesuffix("\n").removesuffix("\r")
+        text = sys.stdin.read(MOST_BYTES).removesuffix("\n").removesuffix("\r")
     elif sys.stdin.isatty():
         text = str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     else:
@@ -333,6 +101,10 @@ _GROUPS = {
 }
 """The group of paths that begin with another word than its plural."""
 
+_METAVARS = {"uid": "USER", "api_id": "API"}
+_FOUND = {"uid", "client_id", "api_id"}
+"""Arguments of paths that name what is looked up before the operation."""
+
 _VERBS = {"read": "show"}
 _USER = "uid:NUMBER, name:USERNAME or email:ADDRESS; the prefix may be left out."
 _STATUS = re.compile(r"(?:: | with )[45]\d\d(?=\.)")
@@ -342,7 +114,7 @@ _EXAMPLES = {
     "uid": "ada",
     "client_id": "printer",
     "secret_id": "cs_aLK10lrmv1k2fsuxsIlNQs",
-    "api_id": "api_aLK10lrmv1k2fsuxsIlNQs",
+    "api_id": "https://mcp.example.com/mcp",
     "role": "editor",
     "group": "engineering",
     "setting": "tokens.access_token_lifetime",
@@ -473,7 +245,7 @@ class _Derived(Struct, frozen=True):
         }
         for name in self._arguments():
             if (option := chosen.get(name)) is None:
-                yield click.Argument([name], metavar="USER" if name == "uid" else None)
+                yield click.Argument([name], metavar=_METAVARS.get(name))
             else:
                 text = option.help or (_USER if name == "uid" else "")
                 yield click.Option([option.name or f"--{name}", name], required=True, help=text)
@@ -496,6 +268,8 @@ class _Derived(Struct, frozen=True):
         positional = [argument for argument in self._arguments() if argument not in optional]
         if "uid" in positional:
             paragraphs.append(f"USER is {_USER}")
+        if "api_id" in positional:
+            paragraphs.append("API is its identifier, a URL, or its id.")
         words = [self.name, *(_EXAMPLES.get(argument, argument.upper()) for argument in positional)]
         example = " ".join((*words, *([command.example] if command.example else [])))
         return "\n\n".join(
@@ -545,8 +319,10 @@ class _Derived(Struct, frozen=True):
         try:
             about, value, remark = with_store(settings, run_operation)
         except Refused as refused:
-            if not variant.command.missing or refused.refusal.code is not ErrorCode.NOT_FOUND:
+            if refused.refusal.code is not ErrorCode.NOT_FOUND:
                 raise
+            if not variant.command.missing:
+                raise self._not_found(refused, settings, parameters) from None
             say.error(variant.command.missing)
             return Exit.FAILED
         generated = secret.reveal() if secret is not None and parameters["generate"] else ""
@@ -556,6 +332,26 @@ class _Derived(Struct, frozen=True):
         if remark:
             say.note(remark)
         return Exit.OK
+
+    def _not_found(
+        self, refused: Refused, settings: Settings, parameters: Mapping[str, object]
+    ) -> OperatorError:
+        """Return the error with the command that shows what there is.
+
+        Raises OperatorError with the nearest setting for one that does not exist.
+        """
+        if "setting" in parameters:
+            explain(settings, str(parameters["setting"]))
+        operation, own = self.first.operation, self.name.partition(" ")[0]
+        description = refused.refusal.description
+        nouns = [name.removesuffix("_id") for name in operation.arguments if name not in _FOUND]
+        if not nouns:
+            return OperatorError(description)
+        noun = next((noun for noun in nouns if noun in description), nouns[0])
+        is_first = operation.arguments[0] not in _FOUND
+        choices = (f"{noun} list", f"{own} list" if is_first else f"{own} show")
+        see = next((f"; see: valetkey {name}" for name in choices if name in _commands()), "")
+        return OperatorError(f"{description}{see}")
 
     async def _about(
         self, opened: OpenedStore, variant: _Variant, parameters: Mapping[str, object]
@@ -568,11 +364,19 @@ class _Derived(Struct, frozen=True):
             and variant.button.shows_impact
             and variant.needs_confirmation
         )
+        if "api_id" in path:
+            await _find_api(opened, about)
         if "client_id" in path:
             await _find_client(opened, about, ends=ends)
         if "uid" in path:
             await _find_user(opened, about, reads=variant.operation.method == "GET", ends=ends)
         return about
+
+
+async def _find_api(opened: OpenedStore, about: _CallValues) -> None:
+    """Find the API in the path, named by its id or its identifier. Raises OperatorError."""
+    api = await opened.store.read(lambda tx: api_named(tx, about.path["api_id"]))
+    about.path["api_id"] = about.named["api_id"] = api.id
 
 
 async def _find_client(opened: OpenedStore, about: _CallValues, *, ends: bool) -> None:

@@ -247,6 +247,16 @@ def client_named(tx: Transaction, client_id: str) -> Client:
     return client
 
 
+def api_named(tx: Transaction, name: str) -> Api:
+    """Return the API with this id or identifier. Raises OperatorError if there is none."""
+    api = None
+    if name.isprintable():
+        api = tx.apis.find(name) or tx.apis.find_by_key(canonical(name))
+    if api is None:
+        raise OperatorError(f"there is no API {name!r}; see: valetkey api list")
+    return api
+
+
 def every_client(tx: Transaction) -> Sequence[Client]:
     """Return all clients in the order of their ids."""
     return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
