@@ -248,3 +248,28 @@ def test_invalid_brand_is_refused_with_its_place_and_nothing_is_changed(
         assert ran.code == 2
         assert "write [brand] above it" in ran.err
     assert dump(tmp_path) == before
+
+
+def test_required_group_that_does_not_exist_is_remarked_on(tmp_path: Path) -> None:
+    configure(tmp_path)
+    app = '[[clients]]\nclient_id = "web"\nname = "Web"\nredirect_uris = ["https://a.example/cb"]\n'
+    api = '[[apis]]\nidentifier = "https://b.example"\nname = "B"\nscopes = { "b:read" = "read" }\n'
+    required = 'required_groups = ["staff", "team"]\n'
+    file = f'{app}{required}{api}{required}[[groups]]\nname = "team"\n'
+    remark = "requires the group staff, which does not exist"
+    for option in ("--plan", "--yes"):
+        ran = apply(tmp_path, file, option)
+        assert ran.code == 0, ran.err
+        assert ran.out.count(f"  ! {remark}\n") == 2
+        assert "team," not in ran.out
+    assert f"client web {remark}\n" in apply(tmp_path, file).err
+    for command in (
+        ("client", "change", "web"),
+        ("client", "create", "--name", "C", "--redirect-uri", "https://a.example/cb"),
+        ("api", "change", "https://b.example"),
+    ):
+        groups = ("--required-group", "staff", "--required-group", "team")
+        ran = valetkey(*command, *groups, "--json", here=tmp_path)
+        assert ran.code == 0, ran.err
+        assert ran.err.count(remark) == 1
+        assert "team" not in ran.err

@@ -9,6 +9,7 @@ changes that others make in between.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import cast
 
@@ -35,7 +36,7 @@ from valetkey.authorization.storage.administration import AppliedKind, AppliedOb
 from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli.applying import objects
 from valetkey.cli.applying.file import DeclaredObjects
-from valetkey.cli.register.store import OpenedStore, accounts, registrar
+from valetkey.cli.register.store import OpenedStore, accounts, missing_groups, registrar
 from valetkey.config.agreement import Problem
 from valetkey.config.load import OperatorErrors
 from valetkey.kernel.moment import Instant
@@ -450,7 +451,21 @@ def _apply_all(tx: Transaction, opened: OpenedStore, prepared: Prepared) -> Sequ
             problems += unfit.problems
     if problems:
         raise OperatorErrors(str(prepared.source), problems)
-    return steps
+    return _with_remarks(tx, [entry for entry, _ in todo], steps)
+
+
+def _with_remarks(
+    tx: Transaction, entries: Sequence[DeclaredEntry], steps: Sequence[Step]
+) -> Sequence[Step]:
+    """Return the steps, those of entries first, with remarks about groups that do not exist."""
+    remarks = (
+        missing_groups(tx, cast("Sequence[str]", entry.values.get("required_groups", ())))
+        for entry in entries
+    )
+    return [
+        replace(step, costs=(*step.costs, *more))
+        for step, more in zip(steps, chain(remarks, repeat(())), strict=False)
+    ]
 
 
 def _hold_users(tx: Transaction, prepared: Prepared, owner: Ownership) -> None:

@@ -23,7 +23,7 @@ from valetkey.cli.operations.command import group
 from valetkey.cli.operations.perform import flat, perform
 from valetkey.cli.register import clients
 from valetkey.cli.register.clients import given_values, metadata_options
-from valetkey.cli.register.store import OpenedStore, client_named, with_store
+from valetkey.cli.register.store import OpenedStore, client_named, missing_groups, with_store
 from valetkey.kernel.refusal import OperatorError
 from valetkey.kernel.runtime import SYSTEM
 from valetkey.kernel.secret import Prefix, fresh_secret
@@ -136,10 +136,16 @@ _DISCOVERY = "/.well-known/openid-configuration"
 async def _performed(
     opened: OpenedStore, operation: Operation, body: object, client_id: str = ""
 ) -> tuple[Client, str]:
-    """Register or change a client; return it, and the secret that was issued or ""."""
+    """Register or change a client; return it, and the secret that was issued or "".
+
+    Remarks on groups that it requires and that do not exist.
+    """
     arguments = {"client_id": client_id} if client_id else {}
     made = flat(await perform(opened, operation, arguments, body))
     client = await opened.store.read(lambda tx: client_named(tx, str(made["client_id"])))
+    required = client.openid.required_groups
+    for remark in await opened.store.read(lambda tx: missing_groups(tx, required)):
+        say.note(f"{client.id} {remark}")
     return client, str(made["client_secret"] or "")
 
 

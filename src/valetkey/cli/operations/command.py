@@ -37,6 +37,7 @@ from valetkey.cli.register.store import (
     chosen_user,
     client_named,
     confirm,
+    missing_groups,
     user_named,
     with_store,
 )
@@ -292,7 +293,7 @@ class _Derived(Struct, frozen=True):
         asks = variant.command.sets_password and instead in {None, "none"}
         secret = obtain(parameters) if asks else None
 
-        async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object, str]:
+        async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object, Sequence[str]]:
             about = await self._about(opened, variant, parameters)
             arguments = {**parameters}
             for dest, user in users.items():
@@ -314,10 +315,19 @@ class _Derived(Struct, frozen=True):
                 named=found_input.named,
             )
             remark = variant.command.remark
-            return about, result, remark(opened.settings) if remark else ""
+            required = cast("Sequence[str]", about.body.get("required_groups") or ())
+            remarks = await opened.store.read(lambda tx: missing_groups(tx, required))
+            return (
+                about,
+                result,
+                (
+                    *(f"It {missing}" for missing in remarks),
+                    *([remark(opened.settings)] if remark else ()),
+                ),
+            )
 
         try:
-            about, value, remark = with_store(settings, run_operation)
+            about, value, remarks = with_store(settings, run_operation)
         except Refused as refused:
             if refused.refusal.code is not ErrorCode.NOT_FOUND:
                 raise
@@ -329,7 +339,7 @@ class _Derived(Struct, frozen=True):
         filters = query.keys() - _PAGING
         empty = "Nothing matches." if filters else variant.command.empty or "There are none."
         _print_result(variant, about, value, generated, empty, json=bool(parameters["as_json"]))
-        if remark:
+        for remark in filter(None, remarks):
             say.note(remark)
         return Exit.OK
 

@@ -257,6 +257,12 @@ def api_named(tx: Transaction, name: str) -> Api:
     return api
 
 
+def missing_groups(tx: Transaction, names: Iterable[str]) -> tuple[str, ...]:
+    """Return a remark about each group that an app or API requires and that does not exist."""
+    missing = (name for name in dict.fromkeys(names) if tx.groups.find(name) is None)
+    return tuple(f"requires the group {name}, which does not exist" for name in missing)
+
+
 def every_client(tx: Transaction) -> Sequence[Client]:
     """Return all clients in the order of their ids."""
     return _every(lambda last: tx.clients.page(last.id if last else "", _PAGE))
