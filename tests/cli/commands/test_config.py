@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.cli.running import valetkey
+from tests.cli.site import begin
 
 
 def test_valid_configuration_has_no_problems(tmp_path: Path) -> None:
@@ -48,6 +49,21 @@ def test_a_setting_is_explained_with_value_origin_default_and_reason(tmp_path: P
     assert "RFC 9068" in ran.out
     (setting,) = valetkey(*arguments, "--json", here=tmp_path, environment=environment).json
     assert (setting["value"], setting["origin"], setting["default"]) == ("10m", "environment", "1h")
+
+
+def test_a_value_that_was_set_at_runtime_is_explained(tmp_path: Path) -> None:
+    begin(tmp_path)
+    name = "tokens.access_token_lifetime"
+    assert valetkey("settings", "set", name, "30 min", here=tmp_path).code == 0
+    ran = valetkey("config", "explain", name, here=tmp_path)
+    assert 'access_token_lifetime = "30m"  (stored; default "1h")' in ran.out
+    environment = {"VALETKEY__TOKENS__ACCESS_TOKEN_LIFETIME": "10m"}
+    pinned = valetkey("config", "explain", name, here=tmp_path, environment=environment)
+    assert '"10m"  (environment; default "1h")' in pinned.out
+    (tmp_path / "valetkey/valetkey.keyring").unlink()
+    without = valetkey("config", "explain", name, "--json", here=tmp_path)
+    assert without.json[0]["origin"] == "default"
+    assert "Without values that were set at runtime" in without.err
 
 
 def test_config_explain_does_not_show_secrets(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import click
 
 from valetkey.cli import options, say
 from valetkey.cli.doctoring import problems_of
+from valetkey.cli.register.store import OpenedStore, is_begun, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.catalogue import Explained, explain
 from valetkey.config.load import OperatorErrors
-from valetkey.config.settings import Origin
+from valetkey.config.settings import Origin, Settings
+from valetkey.database.engine import DatabaseUnavailable
+from valetkey.kernel.refusal import OperatorError
 
 
 @click.group()
@@ -56,11 +59,14 @@ def explain_(setting: str, config: Path | None, as_json: bool) -> None:
     """Show each setting's value, where that comes from, its default and its reason.
 
     SETTING is a name such as tokens.access_token_lifetime or a section such as tokens; without
-    it every setting is explained. Secrets are not shown.
+    it every setting is explained. Values that were set at runtime are read from the database, if
+    there is one. Secrets are not shown.
 
     Example: valetkey config explain authorization.listen
     """
-    explained = explain(options.settings_of(config), setting)
+    settings = options.settings_of(config)
+    explain(settings, setting)  # an unknown name needs no database
+    explained = explain(_with_stored(settings), setting)
     if as_json:
         say.as_json([asdict(line) for line in explained])
         return
@@ -70,6 +76,21 @@ def explain_(setting: str, config: Path | None, as_json: bool) -> None:
             section = line.path.partition(".")[0]
             say.line(say.strong(f"[{section}]"))
         _show(line)
+
+
+def _with_stored(settings: Settings) -> Settings:
+    """Return the settings with the stored values; a remark says if they cannot be read."""
+
+    async def in_effect(opened: OpenedStore) -> Settings:
+        return opened.settings
+
+    try:
+        if not is_begun(settings, settings.authorization):
+            return settings
+        return with_store(settings, in_effect)
+    except (DatabaseUnavailable, OperatorError) as reason:
+        say.note(f"Without values that were set at runtime: {reason}")
+        return settings
 
 
 def _show(line: Explained) -> None:

@@ -316,15 +316,9 @@ class _Derived(Struct, frozen=True):
             )
             remark = variant.command.remark
             required = cast("Sequence[str]", about.body.get("required_groups") or ())
-            remarks = await opened.store.read(lambda tx: missing_groups(tx, required))
-            return (
-                about,
-                result,
-                (
-                    *(f"It {missing}" for missing in remarks),
-                    *([remark(opened.settings)] if remark else ()),
-                ),
-            )
+            missing = await opened.store.read(lambda tx: missing_groups(tx, required))
+            remarks = [f"It {text}" for text in missing]
+            return about, result, [*remarks, remark(opened.settings) if remark else ""]
 
         try:
             about, value, remarks = with_store(settings, run_operation)
