@@ -22,6 +22,7 @@ Network = IPv4Network | IPv6Network
 _RATIO = re.compile(r"[01](\.[0-9]{1,6})?", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _COLOUR = re.compile(r"#[0-9a-f]{6}", re.ASCII | re.IGNORECASE)
+_HOST = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
 _PASSWORD = re.compile(r"^([a-z]+://[^:@/]*):.*@", re.DOTALL)
 _PASSWORD_PARAMETER = re.compile(r"(password=)[^&]*")
@@ -276,16 +277,16 @@ def _own_path_or_link(value: str) -> str:
 def _server_url(value: str) -> str:
     try:
         parts = urlsplit(value)
-        port = parts.port
+        name, port = parts.hostname or "", parts.port
     except ValueError:
         raise InvalidValue(f"{quoted(value)} is not a URL") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not value.isascii():
+    if parts.scheme not in {"http", "https"} or not _HOST.fullmatch(name):
         raise InvalidValue(f"{quoted(value)} is not an http or https URL")
     if parts.path or parts.query or parts.fragment or value.endswith(("/", "?", "#")):
         raise InvalidValue(
             f"{quoted(value)} has more than scheme, host and port (or a slash at the end)"
         )
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"[{name}]" if ":" in name else name
     default = {"http": 80, "https": 443}[parts.scheme]
     plain = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "")
     # Clients compare the issuer byte for byte, so there may be only one way to write it.

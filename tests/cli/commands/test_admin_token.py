@@ -20,7 +20,7 @@ def test_admin_token_is_created_listed_and_ended(tmp_path: Path) -> None:
     make_ada(tmp_path)
     code, output = _create(tmp_path, "--permission", "read")
     assert code == 2
-    assert "a user with a role" in output
+    assert "--for: a user with a role" in output
     assert valetkey("user", "role", "ada", "owner", here=tmp_path).code == 0
     made = valetkey(
         *("admin-token", "create", "--for", "ada", "--name", "Report", "--permission", "read"),

@@ -85,7 +85,10 @@ def test_init_creates_keyring_and_tables_on_postgresql(
     [
         ((), "--owner-email is needed"),
         ((*OWNER, "--owner-username", "root"), "the username root cannot be used"),
-        ((*OWNER, "--url", "ftp://x"), "URL"),
+        ((*OWNER, "--url", "ftp://x"), 'error: --url: "ftp://x" is not an http or https URL'),
+        ((*OWNER, "--url", "http://[::1"), "http://[::1 is not a URL"),
+        ((*OWNER, "--url", "https://a b.example"), "--url"),
+        ((*OWNER, "--api-url", "https://b.example/x"), "error: --api-url: "),
         ((*OWNER, "--database", "postgresql://nobody@127.0.0.1:1/none"), "cannot be used"),
         (
             (
@@ -109,4 +112,5 @@ def test_invalid_options_are_refused_and_create_nothing(
     ran = valetkey("init", "--no-input", *given, here=tmp_path)
     assert ran.code in {1, 2}, ran.err
     assert said in ran.err
+    assert "authorization.url" not in ran.err
     assert not list(tmp_path.iterdir())

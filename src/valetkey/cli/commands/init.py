@@ -23,7 +23,7 @@ from valetkey.cli.commands import database
 from valetkey.cli.commands.groups import group_of
 from valetkey.cli.register.store import open_database
 from valetkey.config.agreement import servers
-from valetkey.config.load import USUAL_FILE, load
+from valetkey.config.load import USUAL_FILE, OperatorErrors, load
 from valetkey.config.paths import database_file
 from valetkey.config.settings import Settings
 from valetkey.database.engine import DatabaseUnavailable
@@ -37,6 +37,25 @@ _HEADER = (
 )
 _Document = dict[str, dict[str, object]]
 _Check = Callable[[Settings], None]
+_OPTIONS = {
+    "authorization.url": "--url",
+    "resource.url": "--api-url",
+    "authorization.trusted_proxies": "--trusted-proxy",
+    "resource.trusted_proxies": "--trusted-proxy",
+    "authorization.tls_certificate": "--certificate",
+    "authorization.tls_key": "--key",
+    "tls.acme_email": "--acme-email",
+    "authorization.database": "--database",
+    "resource.database": "--api-database",
+    "mail.host": "--mail-host",
+    "mail.tls": "--mail-tls",
+    "mail.port": "--mail-port",
+    "mail.user": "--mail-user",
+    "mail.password_file": "--mail-password-file",
+    "mail.from_address": "--mail-from",
+}
+"""The option that is written as each setting."""
+
 _T = TypeVar("_T")
 
 
@@ -167,10 +186,10 @@ def _answered(
 
 def _addresses(document: _Document, ask: "_Dialogue") -> _Check:
     url = ask("url", "Public URL of the authorization server", "http://localhost:8400")
-    parts = urlsplit(url)
+    port, parts = _port(url), urlsplit(url)
     host = parts.hostname or ""
     usual = f"https://api.{host.partition('.')[2]}" if parts.scheme == "https" else ""
-    local = f"http://{host}:{_port(url) + 1}"
+    local = f"http://{host}:{port + 1}"
     api = ask("api_url", "Public URL of the API", usual or local)
     document["authorization"]["url"], document["resource"]["url"] = url, api
     if parts.scheme != "https":
@@ -311,7 +330,24 @@ def _settings(directory: Path, document: Mapping[str, Mapping[str, object]]) -> 
     with tempfile.NamedTemporaryFile("w", dir=directory, suffix=".toml", encoding="utf-8") as file:
         file.write(_toml(document))
         file.flush()
-        return load(Path(file.name), {})
+        try:
+            return load(Path(file.name), {})
+        except OperatorErrors as errors:
+            raise _named(errors) from None
+
+
+def _named(errors: OperatorErrors) -> OperatorError:
+    """Return the errors with the options in place of their settings, and without the file.
+
+    Without its option, the URL of the resource server follows from that of the other.
+    """
+    wrong = {problem.path for problem in errors.problems}
+    lines = [
+        f"{_OPTIONS.get(problem.path, problem.path)}: {problem.wrong}; {problem.right}"
+        for problem in errors.problems
+        if problem.path != "resource.url" or "authorization.url" not in wrong
+    ]
+    return OperatorError("\n  ".join(lines))
 
 
 def _toml(document: Mapping[str, Mapping[str, object]]) -> str:

@@ -114,7 +114,7 @@ def issue(
     maker = tx.users.find_to_change(wish.maker)
     powers = require(tx, actor, Permission.KEYS)
     if maker is None or maker.disabled_at is not None or maker.role is None:
-        return (MetadataError("maker", "a user with a role and an enabled account"),)
+        return (MetadataError("uid", "a user with a role and an enabled account"),)
     if getattr(actor, "uid", None) != maker.uid:
         require(tx, actor, Permission.KEYS, maker)
     faults = list(_faults(wish))
