@@ -1,5 +1,6 @@
 """Options shared by commands, the settings that they select, and the format of times."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -82,6 +83,15 @@ class Duration(click.ParamType[object]):
 def duration(seconds: int) -> str:
     """Return a length of time as it is entered: 3600 is "1h"."""
     return show_lifetime(Lifetime(seconds)) if seconds else "0"
+
+
+def entries(values: Iterable[str]) -> list[str]:
+    """Return the values of a repeated option; several in one are separated by spaces or commas.
+
+    A URL may contain a comma.
+    """
+    texts = (text if "://" in text else text.replace(",", " ") for text in values)
+    return [entry for text in texts for entry in text.split()]
 
 
 def settings_of(config: Path | None) -> Settings:

@@ -64,3 +64,28 @@ def test_what_does_not_exist_is_refused_with_the_command_that_lists_it(tmp_path:
         ran = valetkey("settings", command, "token.acess_token_lifetime", *value, here=tmp_path)
         assert ran.code == 2
         assert "did you mean tokens.access_token_lifetime?" in ran.err
+
+
+def test_several_values_in_one_option_are_several(tmp_path: Path) -> None:
+    begin(tmp_path)
+    for group in ("staff", "team"):
+        assert valetkey("group", "create", group, here=tmp_path).code == 0
+    api = ("api", "declare", *DECLARED, "--role", "editor, owner", "--required-group", "staff team")
+    made = valetkey(*api, "--json", here=tmp_path)
+    assert made.code == 0, made.err
+    assert made.json["roles"] == ["editor", "owner"]
+    assert made.json["required_groups"] == ["staff", "team"]
+    app = ("client", "create", "--name", " Web ", "--redirect-uri", "https://a.example/cb?x=1,2")
+    web = valetkey(*app, "--scope", "openid profile", "--scope", "email", "--json", here=tmp_path)
+    assert web.code == 0, web.err
+    assert web.json["name"] == "Web"
+    assert web.json["scopes"] == ["openid", "profile", "email"]
+    assert web.json["redirect_uris"] == ["https://a.example/cb?x=1,2"]
+    ada = ("user", "create", "ada", "--email", "ada@example.com", "--name", " Ada ")
+    for groups in ("staff,team", "staff team"):
+        done = valetkey(*ada, "--groups", groups, "--generate-password", here=tmp_path)
+        ada = ("user", "create", "bob", "--email", "bob@example.com", "--name", "Bob")
+        assert done.code == 0, done.err
+    of_ada = valetkey("user", "groups", "ada", "--json", here=tmp_path).json
+    assert of_ada["direct"] == ["staff", "team"]
+    assert valetkey("user", "show", "ada", "--json", here=tmp_path).json["name"] == "Ada"

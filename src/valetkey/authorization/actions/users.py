@@ -348,7 +348,7 @@ class Accounts(Struct, frozen=True):
             username=record.username,
             email=record.email,
             email_verified_at=now if record.email_verified else None,
-            name=record.name,
+            name=record.name.strip(),
             created_at=now,
             changed_at=now,
             disabled_at=None,
@@ -382,7 +382,7 @@ class Accounts(Struct, frozen=True):
             user,
             username=record.username,
             email=email,
-            name=record.name,
+            name=record.name.strip(),
             email_verified_at=verified,
             claims=record.claims,
         )

@@ -47,6 +47,7 @@ class ApiRegistrar(Struct, frozen=True):
     ) -> Api | Faults:
         """Return the new API, or every error. It has no secret yet."""
         tx.apis.hold_all()
+        metadata = replace(metadata, name=metadata.name.strip())
         if faults := self._faults(tx, metadata, ""):
             return faults
         api = Api(id=api_id, created_at=now, changed_at=now, **metadata.values())
@@ -76,6 +77,7 @@ class ApiRegistrar(Struct, frozen=True):
 
         `api` was found to be changed. Its identifier stays: tokens and APIs are configured by it.
         """
+        metadata = replace(metadata, name=metadata.name.strip())
         if faults := self._faults(tx, metadata, api.id):
             return faults
         if metadata.identifier != api.identifier:

@@ -402,7 +402,7 @@ def join_groups(tx: Transaction, user: User, names: str, now: Instant) -> tuple[
 
 def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
     """Return the groups of these names, in order."""
-    names = sorted(set(text.split()))
+    names = sorted(set(text.replace(",", " ").split()))
     if len(names) > MOST_OF_USER:
         return input_fault("groups", "number.most", most=MOST_OF_USER)
     named_groups = {name: group for name in names if (group := tx.groups.find(name)) is not None}

@@ -68,6 +68,7 @@ def create(
     https://app.example/login/oauth2/code/valetkey
     """
     built_with = PRESETS[preset] if preset else None
+    name = name.strip()
     start = built_with.metadata(name) if built_with else ClientMetadata(name=name)
     values = given_values(parameters)
     metadata = with_values(start, values)

@@ -78,9 +78,11 @@ class _OptionField(Struct, frozen=True):
         """Convert the option's value to the type of the input."""
         kind, nullable, _ = _bare(self.field.type)
         if isinstance(kind, inspect.ListType):
-            return [item for item in cast("tuple[object, ...]", value) if item != ""]
+            return options.entries(map(str, cast("tuple[object, ...]", value)))
         if isinstance(kind, inspect.DictType | inspect.AnyType) and isinstance(value, str):
             return msgspec.json.decode(value)
+        if isinstance(value, str):
+            value = value.strip()
         if nullable and value == options.NONE:
             return None
         return (

@@ -24,7 +24,7 @@ from valetkey.authorization.protocol.register.client_metadata import (
     ClientMetadata,
     fields_of,
 )
-from valetkey.cli.options import Duration, duration, shown
+from valetkey.cli.options import Duration, duration, entries, shown
 from valetkey.config.catalogue import texts_below
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import OperatorError
@@ -191,16 +191,20 @@ def given_values(parameters: Mapping[str, object]) -> Mapping[str, object]:
 
     Raises OperatorError where the file of a key set cannot be read.
     """
-    values = {name: _value(value) for name, value in parameters.items() if value not in (None, ())}
+    values = {
+        name: _value(name, value) for name, value in parameters.items() if value not in (None, ())
+    }
     if isinstance(file := values.get("key_set"), Path):
         values["key_set"] = read_key_set(file) if str(file) != "." else ""
     return values
 
 
-def _value(value: object) -> object:
+def _value(name: str, value: object) -> object:
     if isinstance(value, tuple):
-        return tuple(item for item in cast("tuple[str, ...]", value) if item)
-    return value
+        texts = cast("tuple[str, ...]", value)
+        # "code id_token" is one response type.
+        return tuple(filter(None, texts) if name == "response_types" else entries(texts))
+    return value.strip() if isinstance(value, str) else value
 
 
 def _option(field: Field, text: str) -> Callable[[Command], Command]:
