@@ -278,7 +278,7 @@ def test_required_group_that_does_not_exist_is_remarked_on(tmp_path: Path) -> No
 def test_spaces_around_names_are_left_out(tmp_path: Path) -> None:
     configure(tmp_path)
     user = '[[users]]\nusername = "ada"\nemail = "ada@example.com"\nname = " Ada "\n'
-    api = '[[apis]]\nidentifier = "https://b.example"\nname = "B "\nscopes = { "b:read" = "read" }\n'
+    api = '[[apis]]\nidentifier = "https://b.example"\nname = "B "\nscopes = { "b" = "b" }\n'
     for file in (f"{user}{api}", f"{user}{api}".replace('"B "', '" B"')):
         ran = apply(tmp_path, file, "--yes")
         assert ran.code == 0, ran.err

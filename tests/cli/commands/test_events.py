@@ -122,6 +122,9 @@ def test_events_are_found_by_subject_and_outcome(tmp_path: Path, database_url: s
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("workers", f'database = "{database_url}"\nworkers'), "utf-8")
     declared = """
+[[users]]
+username = "ada"
+email = "ada@example.com"
 [[groups]]
 name = "printers"
 [[apis]]
@@ -136,6 +139,8 @@ url = "https://example.com/hook"
         ("group", ["group.created", "group.created"]),
         ("group:printers", ["group.created"]),
         ("api", ["api.registered"]),
+        ("api:https://notes.example", ["api.registered"]),
+        ("user:ada", ["user.registered"]),
         ("webhook", ["webhook.created"]),
     ):
         subject_events = logged(tmp_path, "--subject", kind)
@@ -150,6 +155,9 @@ url = "https://example.com/hook"
     assert logged(tmp_path, "--subject", "group", "--limit", "1") == groups[1:]
     for wrong in (["--subject", "thing"], ["--object", "notes", "--outcome", "failure"]):
         assert events(tmp_path, *wrong).code == 2
+    assert "see: valetkey user list" in events(tmp_path, "--subject", "user:nobody").err
+    for day in ("30.11.2026", "11/30/2026", "yesterday"):
+        assert "2026-11-30" in events(tmp_path, "--after", day).err
 
 
 def test_events_of_running_servers_are_listed(tmp_path: Path) -> None:

@@ -39,6 +39,17 @@ def test_generated_password_is_printed_once_and_not_stored(tmp_path: Path) -> No
         assert made["password"].encode() not in file.read_bytes()
 
 
+def test_account_without_a_password_is_created_without_a_question(tmp_path: Path) -> None:
+    begin(tmp_path)
+    bob = ("bob", "--email", "bob@example.com", "--password-link", "none")
+    made = user(tmp_path, "create", *bob)
+    assert made.code == 0, made.err
+    assert "password:" not in made.out
+    assert user(tmp_path, "password-link", "bob", "--password-link", "show").code == 0
+    eve = ("eve", "--email", "eve@example.com", "--password-link", "none", "--generate-password")
+    assert "password:" in user(tmp_path, "create", *eve).out
+
+
 def test_all_faults_of_an_account_are_reported_together(tmp_path: Path) -> None:
     begin(tmp_path)
     options = ("--name", "x" * 201, "--email", "bob", "--generate-password")

@@ -167,7 +167,7 @@ MAKE_USER = Operation(
     commands=(
         Command(
             help="The password is typed, read from standard input, or generated and printed. With "
-            "--password-link the user chooses it.",
+            "--password-link the user chooses it; with --password-link none there is none yet.",
             example="ada --email ada@example.com --generate-password",
             options=(Option("username", argument=True), *ADDRESS),
             sets_password=True,

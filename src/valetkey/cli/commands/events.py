@@ -4,11 +4,11 @@ import asyncio
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 import click
 import msgspec
@@ -26,15 +26,18 @@ from valetkey.authorization.actions.admin.audit import (
 from valetkey.authorization.features import KINDS
 from valetkey.authorization.model.event.chain import Checkpoint, checkpoint, checkpoint_key
 from valetkey.authorization.storage.search import EventFilter
+from valetkey.authorization.storage.transaction import Transaction
 from valetkey.cli import options, say
 from valetkey.cli.options import shown
 from valetkey.cli.register.logs import read_logs, read_matching
-from valetkey.cli.register.store import OpenedStore, is_begun, with_store
+from valetkey.cli.register.store import OpenedStore, api_named, is_begun, user_named, with_store
 from valetkey.cli.say import Exit
 from valetkey.config.agreement import servers
+from valetkey.config.settings import Settings
 from valetkey.kernel.moment import Instant, written
 from valetkey.kernel.refusal import OperatorError
 
+T = TypeVar("T")
 _USUAL = 50
 _AT_ONCE = 10_000
 
@@ -45,7 +48,8 @@ _AT_ONCE = 10_000
 @click.option(
     "--subject",
     metavar="KIND[:ID]",
-    help="Only about this object, such as group:printers, or any of a kind, such as group.",
+    help="Only about this object, such as group:printers or user:ada, or any of a kind, such as "
+    "group.",
 )
 @click.option(
     "--outcome",
@@ -92,7 +96,7 @@ def command(
     if subject or outcome:
         if object_:
             raise OperatorError("--object cannot be combined with --subject or --outcome")
-        criteria = _matching(subject or "", outcome or "")
+        criteria = _matching(_identified(settings, subject or ""), outcome or "")
         events = asyncio.run(read_matching(settings, start, limit, criteria))
     else:
         events = asyncio.run(read_logs(settings, start, limit, object_ or ""))
@@ -232,6 +236,20 @@ def _checkpoints(text: bytes) -> Sequence[Checkpoint]:
         return [msgspec.json.decode(line, type=Checkpoint) for line in text.splitlines() if line]
     except msgspec.DecodeError as problem:
         raise OperatorError(f"this is not a file of checkpoints: {problem}") from None
+
+
+def _identified(settings: Settings, subject: str) -> str:
+    """Return the subject with the uid of a user, and the id of an API, that it has by name."""
+    kind, _, name = subject.partition(":")
+    if kind == "user" and name and not name.isdigit():
+        return f"user:{_named(settings, partial(user_named, name=name)).uid}"
+    if kind == "api" and "://" in name:
+        return f"api:{_named(settings, partial(api_named, name=name)).id}"
+    return subject
+
+
+def _named(settings: Settings, find: Callable[[Transaction], T]) -> T:
+    return with_store(settings, lambda opened: opened.store.read(find))
 
 
 def _matching(subject: str, outcome: str) -> EventFilter:

@@ -290,7 +290,10 @@ class _Derived(Struct, frozen=True):
             for name, value in parameters.items()
             if name.startswith("query_") and value is not None
         }
-        asks = variant.command.sets_password and instead in {None, "none"}
+        asks = variant.command.sets_password and (
+            instead is None
+            or (instead == options.NONE and (parameters["from_stdin"] or parameters["generate"]))
+        )
         secret = obtain(parameters) if asks else None
 
         async def run_operation(opened: OpenedStore) -> tuple[_CallValues, object, Sequence[str]]:

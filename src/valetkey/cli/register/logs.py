@@ -166,7 +166,8 @@ async def _event(settings: Settings, logs: Sequence[_Log], id: str) -> Logged:
             if event is not None:
                 return event
     raise OperatorError(
-        f"there is no event {id!r} here: it was never written, or is too old by now"
+        f"there is no event {id!r} here: it was never written, or is too old by now; a day is "
+        "written as 2026-11-30"
     )
 
 
