@@ -1,4 +1,4 @@
-"""`valetkey api`: an API is named by its identifier or its id; what does not exist, by its list."""
+"""`valetkey api`: named by identifier or id; unknown objects are refused with their list."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_an_api_is_named_by_its_identifier_or_its_id(tmp_path: Path) -> None:
         assert f"see: {see}\n" in ran.err
 
 
-def test_what_does_not_exist_is_refused_with_the_command_that_lists_it(tmp_path: Path) -> None:
+def test_unknown_object_is_refused_with_the_command_that_lists_others(tmp_path: Path) -> None:
     begin(tmp_path)
     for words, see in (
         ("api show https://none.example", "valetkey api list"),

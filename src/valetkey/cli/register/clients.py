@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import click
 from msgspec import Struct
@@ -220,7 +220,7 @@ def _option(field: Field, text: str) -> Callable[[Command], Command]:
     return click.option(flag, field.name, type=_type(field), help=text)
 
 
-def _type(field: Field) -> click.ParamType[Any]:
+def _type(field: Field) -> click.Choice[str] | click.Path | Duration | type[str]:
     match field.rule.kind:
         case FieldType.CHOICE:
             # Of an enum itself, click would want the names in capitals.
@@ -232,4 +232,4 @@ def _type(field: Field) -> click.ParamType[Any]:
         case FieldType.KEY_SET:
             return click.Path(path_type=Path)
         case _:
-            return click.STRING
+            return str
