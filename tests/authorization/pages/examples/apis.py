@@ -52,7 +52,13 @@ _TEXTS = {
 
 def _form(faults: tuple[MetadataError, ...] = ()) -> InputFormPage:
     fields = input_fields(
-        ApiWanted, API_WORDS, _TEXTS, faults, choices=API_CHOICES, groups=API_GROUPS
+        ApiWanted,
+        API_WORDS,
+        _TEXTS,
+        faults,
+        choices=API_CHOICES,
+        groups=API_GROUPS,
+        durations=("access_token_lifetime",),
     )
     return InputFormPage(
         action="/admin/apis/new",

@@ -51,7 +51,7 @@ def test_api_is_declared_and_edited(tmp_path: Path) -> None:
             "do",
             name="Diary",
             clients="web\r\nmobile",
-            access_token_lifetime="60",
+            access_token_lifetime="1 min",
             access_token_format="reference",
             scopes=["", "calendar:read"],
             **{"text-scopes": [" ", "see all"]},

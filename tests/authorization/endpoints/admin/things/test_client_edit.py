@@ -134,6 +134,7 @@ def test_lifetime_has_a_unit_and_wrong_values_are_kept(tmp_path: Path, database_
             ("5", "m", 300),
             ("1,5", "h", 5_400),
             ("0.25", "h", 900),
+            ("10 min", "h", 600),
             ("", "h", 0),
         ):
             fields = {"access_token_lifetime": number, "unit-access_token_lifetime": unit}

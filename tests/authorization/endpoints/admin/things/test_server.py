@@ -111,6 +111,7 @@ def test_settings_are_edited_with_units_and_labels(tmp_path: Path) -> None:
         browser = await administrator(it)
         for path, typed, words in (
             ("tokens.access_token_lifetime", {"value": "30", "unit": "m"}, "30 minutes"),
+            ("tokens.access_token_lifetime", {"value": "20 min", "unit": "h"}, "20 minutes"),
             ("accounts.sign_up", {"value": "open"}, "Anyone with an email address"),
             ("privacy.record_ip_addresses", {"value": "false"}, "Off"),
             ("device.wrong_codes", {"value": "7"}, "7 codes"),
