@@ -279,10 +279,10 @@ def test_spaces_around_names_are_left_out(tmp_path: Path) -> None:
     configure(tmp_path)
     user = '[[users]]\nusername = "ada"\nemail = "ada@example.com"\nname = " Ada "\n'
     api = '[[apis]]\nidentifier = "https://b.example"\nname = "B "\nscopes = { "b" = "b" }\n'
-    for file in (f"{user}{api}", f"{user}{api}".replace('"B "', '" B"')):
-        ran = apply(tmp_path, file, "--yes")
-        assert ran.code == 0, ran.err
-    assert ran.out == "Nothing to change.\n"
+    done = apply(tmp_path, f"{user}{api}", "--yes")
+    assert done.code == 0, done.err
+    again = apply(tmp_path, f"{user}{api}".replace('"B "', '" B"'))
+    assert again.out == "Nothing to change.\n"
     exported = valetkey("export", "--users", here=tmp_path).out
     assert 'name = "Ada"\n' in exported
     assert 'name = "B"\n' in exported
