@@ -174,7 +174,7 @@ def test_bad_address_and_own_account_are_refused(tmp_path: Path, database_url: s
         assert taken.status == 400, taken.body
         body = {"password_link": "show"}
         own = await program.call("POST", f"/users/{ALICE.uid}/secure", body, headers=HOST)
-        assert own.status == 400
+        assert own.status == 409
         assert (await exported(it))["sessions"]
 
     run(tmp_path, story, database_url)
