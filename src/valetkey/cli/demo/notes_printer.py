@@ -13,12 +13,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from http.client import HTTPException
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import Template
 from typing import cast
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
@@ -73,6 +74,15 @@ _ERROR = Template("""
 <p class="small">Error code: $code</p>
 """)
 
+_WAIT = Template("""
+<h1>One moment</h1>
+<p class="lead">$why</p>
+<p class="small">You are still signed in. This page loads again by itself.</p>
+<p><a class="button" href="/">Load it now</a></p>
+""")
+_WAIT_SECONDS = "3"
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+
 
 def page(content: str) -> bytes:
     """Return the whole page around `content`, which is HTML."""
@@ -119,10 +129,11 @@ class BrowserState:
 class OAuthError(Exception):
     """An error response of a server; `code` is the error code of RFC 6749, if it gave one."""
 
-    def __init__(self, code: str, why: str) -> None:
-        """Store the code and the description."""
+    def __init__(self, code: str, why: str, *, is_temporary: bool = False) -> None:
+        """Store the code, the description, and whether the same request may succeed later."""
         super().__init__(why)
         self.code = code
+        self.is_temporary = is_temporary
 
 
 class NotesPrinter(ThreadingHTTPServer):
@@ -208,13 +219,24 @@ def request_json(url: str, headers: dict[str, str], body: bytes | None = None) -
             reply: Reply = json.load(answer)
             return reply
     except HTTPError as error:
-        with error:
-            problem: Reply = json.load(error)
+        problem = _problem(error)
         code = problem.get("error") or problem.get("code")
         why = problem.get("error_description") or problem.get("detail")
-        raise OAuthError(str(code), str(why)) from None
-    except (URLError, TimeoutError) as error:
-        raise OAuthError("unreachable", f"The server cannot be reached: {error}") from None
+        is_temporary = error.code == _TOO_MANY_REQUESTS or error.code >= _SERVER_ERROR
+        raise OAuthError(str(code), str(why), is_temporary=is_temporary) from None
+    except (OSError, HTTPException) as error:
+        why = f"The server cannot be reached: {error}"
+        raise OAuthError("unreachable", why, is_temporary=True) from None
+
+
+def _problem(error: HTTPError) -> Reply:
+    """Return the JSON object of an error; a proxy in between may answer with something else."""
+    try:
+        with error:
+            problem: Reply = json.load(error)
+            return problem
+    except ValueError:
+        return {"error": f"status {error.code}", "detail": "The server cannot answer now."}
 
 
 class BrowserHandler(BaseHTTPRequestHandler):
@@ -242,6 +264,11 @@ class BrowserHandler(BaseHTTPRequestHandler):
             else:
                 self._show(error_page("not_found", "There is nothing at this address."), 404)
         except OAuthError as refused:
+            if refused.is_temporary and visit.tokens:
+                # The tokens are as good as before.
+                again = (("Retry-After", _WAIT_SECONDS), ("Refresh", _WAIT_SECONDS))
+                self._answer(503, page(_WAIT.substitute(why=escape(str(refused)))), *again)
+                return
             visit.tokens = {}
             self._show(error_page(refused.code, str(refused)), 400)
 

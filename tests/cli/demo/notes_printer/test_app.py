@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.cookies import SimpleCookie
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -116,6 +117,53 @@ def test_invalid_callback_is_refused(change: dict[str, str], said: str) -> None:
         assert status == 400
         assert said in body
         assert "<b>" not in body
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "keeps"),
+    [
+        (503, b'{"error": "temporarily_unavailable", "error_description": "try again"}', True),
+        (502, b"<h1>502 Bad Gateway</h1>", True),
+        (429, b'{"code": "rate_limited", "detail": "slow down"}', True),
+        (403, b'{"code": "insufficient_scope", "detail": "not allowed"}', False),
+        (401, b"", False),
+    ],
+)
+def test_server_that_cannot_answer_now_ends_no_sign_in(
+    status: int, body: bytes, *, keeps: bool
+) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as api:
+        thread = threading.Thread(target=api.handle_request)
+        thread.start()
+        with running(api_url=f"http://127.0.0.1:{api.server_port}") as app:
+            tab = Tab(app)
+            tab.ask("/")
+            (visit,) = app.visits.values()
+            visit.tokens = {"access_token": "t"}
+            code, _, page = tab.ask("/")
+        thread.join()
+    assert code == (503 if keeps else 400)
+    assert bool(visit.tokens) == keeps
+    assert ("You are still signed in" in page) == keeps
+
+
+def test_server_that_is_away_ends_no_sign_in() -> None:
+    with running() as app:
+        tab = Tab(app)
+        tab.ask("/")
+        (visit,) = app.visits.values()
+        visit.tokens = {"access_token": "t"}
+        assert tab.ask("/")[0] == 503
+        assert visit.tokens
 
 
 def test_state_is_valid_once() -> None:
