@@ -60,3 +60,10 @@ def test_failover_to_another_host_is_reported_once(told: list[tuple[str, str, st
     for host in ("db1:5432", "db1:5432", "db2:5432", "db2:5432"):
         NOTICES.connected(host)
     assert told == [("warning", "database.failover", "from db1:5432 to db2:5432")]
+
+
+def test_failover_behind_a_proxy_is_reported_once(told: list[tuple[str, str, str]]) -> None:
+    # A pooler in between hides the server's address at times.
+    for server in ("10.0.0.1:5432", "", "10.0.0.1:5432", "10.0.0.2:5432", "10.0.0.2:5432"):
+        NOTICES.connected("127.0.0.1:5000", server)
+    assert told == [("warning", "database.failover", "from 10.0.0.1:5432 to 10.0.0.2:5432")]

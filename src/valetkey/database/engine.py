@@ -364,7 +364,7 @@ class NoticeReceiver:
         """Seconds from which on a statement is reported."""
         self._report: Report | None = None
         # By issuer: each has a database of its own.
-        self._hosts: dict[str, str] = {}
+        self._hosts: dict[str, tuple[str, str]] = {}
 
     def begin(self, report: Report, slow: float) -> None:
         """Report to `tell`, and statements that take `slow` seconds or more."""
@@ -375,13 +375,21 @@ class NoticeReceiver:
         if self._report is not None:
             self._report("warning", "database.slow", f"{seconds:.1f} s: {what[:_LONGEST]}")
 
-    def connected(self, host: str) -> None:
-        """Report a connection to another host than the one before."""
+    def connected(self, host: str, server: str = "") -> None:
+        """Report a connection to another host, or behind it to another server, than the one before.
+
+        `server` is the address that the server itself has, which a proxy hides; "" if unknown.
+        """
         if self._report is not None:
-            before = self._hosts.get(ISSUER.get(), "")
-            self._hosts[ISSUER.get()] = host
-            if before not in {"", host}:
-                self._report("warning", "database.failover", f"from {before} to {host}")
+            before, now = self._hosts.get(ISSUER.get(), ("", "")), (host, server)
+            self._hosts[ISSUER.get()] = now
+            changes = [
+                f"from {old} to {new}"
+                for old, new in zip(before, now, strict=True)
+                if old and new and old != new
+            ]
+            if changes:
+                self._report("warning", "database.failover", changes[0])
 
     def not_durable(self, settings: Sequence[str]) -> None:
         """Report settings of the server with which a crash may lose what was committed."""

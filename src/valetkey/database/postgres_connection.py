@@ -333,7 +333,11 @@ _SETTINGS = b"""
 SETTINGS_OF_A_TRANSACTION = _SETTINGS.replace(b"false)", b"true)")
 # A proxy names a process of its own. It may give the connection to others, who would then have
 # these settings.
-_SETTINGS_IF_DIRECT = _SETTINGS + b" WHERE pg_backend_pid() = $4"
+_SETTINGS_IF_DIRECT = (
+    _SETTINGS
+    + b", host(inet_server_addr()) || ':' || inet_server_port()"
+    + b" WHERE pg_backend_pid() = $4"
+)
 
 _WROTE = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 _REVISION = re.compile(r"\brevision\b", re.IGNORECASE)
@@ -418,10 +422,13 @@ def open_channel(
         channel.limit(timeouts.connect)
         values = (*limits_of_session(timeouts), raw.info.backend_pid)
         channel.send(_SETTINGS_IF_DIRECT, values)
-        channel.keeps_settings = bool(channel.rows(channel.finish()))
+        rows = channel.rows(channel.finish())
+        channel.keeps_settings = bool(rows)
         channel.prepares = prepares
         if not is_replica:
-            NOTICES.connected(f"{raw.info.host}:{raw.info.port}")
+            # None on a Unix socket.
+            server = rows[0][-1] if rows else None
+            NOTICES.connected(f"{raw.info.host}:{raw.info.port}", server or "")
     except BaseException:
         raw.close()
         raise
