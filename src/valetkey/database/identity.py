@@ -315,11 +315,19 @@ class Standby(Struct, frozen=True):
     bytes: int
 
 
+class ReplicationSlot(Struct, frozen=True):
+    """A slot that no standby uses, and how much of PostgreSQL's log is kept for it."""
+
+    name: str
+    bytes: int
+
+
 class Replication(Struct, frozen=True):
-    """The standbys that commits wait for ("" for none), and those that are connected."""
+    """The standbys that commits wait for ("" for none), those connected, and slots without one."""
 
     awaited: str
     standbys: Sequence[Standby]
+    unused: Sequence[ReplicationSlot]
 
 
 def replication(db: Connection) -> Replication:
@@ -331,7 +339,17 @@ def replication(db: Connection) -> Replication:
         " coalesce(CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS BIGINT), 0)"
         " FROM pg_stat_replication ORDER BY application_name"
     )
-    return Replication(str(awaited[0]) if awaited else "", [Standby(*row) for row in rows])
+    slots = db.rows(
+        "SELECT slot_name::text,"
+        " coalesce(CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) AS BIGINT), 0)"
+        " FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT active"
+        " AND wal_status IS NOT NULL ORDER BY slot_name"
+    )
+    return Replication(
+        str(awaited[0]) if awaited else "",
+        [Standby(*row) for row in rows],
+        [ReplicationSlot(*row) for row in slots],
+    )
 
 
 def is_standby(db: Connection) -> bool:

@@ -109,6 +109,12 @@ def test_standby_that_lags_and_one_that_is_gone_are_found_with_the_fix(tmp_path:
             (lag,) = wait_until(lambda: found_in_database(settings, f"{about} second"))
             assert "streaming" in lag.found
             assert "a failover loses the commits" in lag.next
+            raw.execute("SELECT pg_create_physical_replication_slot('third', true)")
+            (away,) = wait_until(lambda: found_in_database(settings, f"{about} third"))
+            assert away.level is Level.WARNING
+            assert "No standby is connected to the replication slot third" in away.found
+            assert "pg_drop_replication_slot('third')" in away.next
+            raw.execute("SELECT pg_drop_replication_slot('third')")
             raw.execute("ALTER SYSTEM SET synchronous_standby_names = 'third'")
             raw.execute("SELECT pg_reload_conf()")
             (gone,) = wait_until(lambda: found_in_database(settings, about))

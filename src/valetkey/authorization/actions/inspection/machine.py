@@ -148,6 +148,18 @@ STANDBY_MISSING = Condition(
     translatable("Start the standby, or empty synchronous_standby_names and reload PostgreSQL."),
     page=_FAILOVER,
 )
+STANDBY_AWAY = Condition(
+    "standby_away",
+    Level.WARNING,
+    "%(server)s database's standby %(standby)s",
+    translatable(
+        "No standby is connected to the replication slot %(standby)s, for which PostgreSQL keeps "
+        "%(size)s MiB of its log."
+    ),
+    translatable("Start the standby. If it is gone for good, drop the slot:"),
+    "SELECT pg_drop_replication_slot('%(standby)s')",
+    page=_FAILOVER,
+)
 STANDBY_BEHIND = Condition(
     "standby_behind",
     Level.WARNING,
@@ -259,6 +271,8 @@ def standbys(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
         condition = STANDBY_BEHIND if behind else STANDBY_GOOD
         shown = {"seconds": standby.seconds, "size": standby.bytes >> 20, "state": standby.state}
         yield condition.finding(server=name, standby=standby.name, role=standby.role, **shown)
+    for slot in state.unused:
+        yield STANDBY_AWAY.finding(server=name, standby=slot.name, size=slot.bytes >> 20)
 
 
 def durability(db: Connection, of: DatabaseOf, _: Instant) -> Findings:
@@ -279,7 +293,7 @@ _LOOKS: tuple[tuple[str, _Look, tuple[Condition, ...]], ...] = (
     (
         "standbys",
         standbys,
-        (STANDBYS_HIDDEN, STANDBY_MISSING, STANDBY_BEHIND, STANDBY_GOOD),
+        (STANDBYS_HIDDEN, STANDBY_MISSING, STANDBY_AWAY, STANDBY_BEHIND, STANDBY_GOOD),
     ),
     ("durability", durability, (NOT_DURABLE,)),
 )
