@@ -177,4 +177,6 @@ if __name__ == "__main__":
     # Forks look for garbage in their own objects only: other pages stay shared.
     gc.collect()
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    # Ctrl-C reaches every process of the terminal.
+    with suppress(KeyboardInterrupt):
+        serve(socket.socket(fileno=int(sys.argv[1])))

@@ -337,7 +337,10 @@ class Cluster:
         """Configure both nodes; the second gets the keys of the first, as the guide says."""
         for node, machine in zip(self.nodes, self.machines, strict=False):
             node.here.mkdir()
-            (node.here / "valetkey.toml").write_text(
+            file = node.here / "valetkey.toml"
+            # It contains passwords.
+            file.touch(mode=0o600)
+            file.write_text(
                 f'[authorization]\nurl = "{self.url}"\nlisten = "{self._listen(machine, 8400)}"\n'
                 f'database = "{self._database_url(machine, "authorization")}"\n'
                 f'keyring = "valetkey.keyring"\n'
