@@ -68,6 +68,16 @@ NO_BACKUP = Condition(
     command="valetkey database backup DIRECTORY",
     is_neutral=True,
 )
+NO_BACKUP_RECORDED = Condition(
+    "no_backup_recorded",
+    Level.OK,
+    "backup",
+    translatable("No backup has been recorded."),
+    translatable("Make backups with pg_dump or another program of PostgreSQL. After each, run:"),
+    "valetkey database backup --record",
+    page=_BACKUP_PAGE,
+    is_neutral=True,
+)
 BACKUP_MADE = Condition(
     "backup_made", Level.OK, "backup", translatable("Last backup: %(at)s, %(size)s MiB.")
 )
@@ -118,7 +128,8 @@ def backup(tx: Transaction, installation: Installation) -> Findings:
     """Say when the last known backup was finished."""
     last = tx.backups.last()
     if last is None:
-        yield NO_BACKUP.finding()
+        is_file = own_database(installation.settings).is_file
+        yield (NO_BACKUP if is_file else NO_BACKUP_RECORDED).finding()
         return
     at = At(last.finished_at)
     now = clock_of(tx.db, own_database(installation.settings), installation.now)
@@ -142,7 +153,7 @@ CHECKS = (
     DatabaseCheck(
         "backup",
         backup,
-        (NO_BACKUP, BACKUP_MADE, BACKUP_RECORDED, BACKUP_BEFORE, BACKUP_OLD),
+        (NO_BACKUP, NO_BACKUP_RECORDED, BACKUP_MADE, BACKUP_RECORDED, BACKUP_BEFORE, BACKUP_OLD),
         BACKUPS,
     ),
 )
