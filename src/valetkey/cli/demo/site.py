@@ -60,6 +60,7 @@ class CalendarApi(ThreadingMixIn, WSGIServer):
     """The HTTP server of the API at `address`. Events are kept in memory."""
 
     daemon_threads = True
+    _protected: Protected | None = None
 
     def __init__(self, address: tuple[str, int], auth_url: str) -> None:
         """Listen at `address` and trust the issuer at `auth_url`."""
@@ -67,7 +68,15 @@ class CalendarApi(ThreadingMixIn, WSGIServer):
         self.identifier = f"http://{address[0]}:{self.server_port}{PATH}"
         self._events = defaultdict[str, deque[str]](lambda: deque([FIRST], _KEPT))
         gate = Gate(auth_url, audience=self.identifier, name=CALENDAR, scopes=SCOPES)
-        self.set_app(Protected(self._answer, gate))
+        self._protected = Protected(self._answer, gate)
+        self.set_app(self._protected)
+
+    def server_close(self) -> None:
+        """Close the socket, and follow the issuer no longer."""
+        super().server_close()
+        # None where the port was taken.
+        if self._protected is not None:
+            self._protected.close()
 
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         caller, reads = caller_of(environ), environ["REQUEST_METHOD"] == "GET"

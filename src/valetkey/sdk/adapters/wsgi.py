@@ -57,6 +57,10 @@ class Protected:
             # With the exception, so that a server aborts a response that has begun.
             return _answer(denial, environ, start_response, sys.exc_info())
 
+    def close(self) -> None:
+        """End the thread that follows the issuer; the next request starts it again."""
+        self._background.close()
+
 
 def caller_of(environ: WSGIEnvironment) -> Caller:
     """Return the caller in this environment. Raises KeyError without a gate before it."""

@@ -123,6 +123,7 @@ def test_wrong_response_is_reported_with_expected_and_received_value(
             at.shutdown()
             thread.join()
             at.server_close()
+    assert "valetkey" not in {thread.name for thread in threading.enumerate()}
     assert code == Exit.FAILED
     output = capsys.readouterr().out
     assert "All responses were correct" not in output
