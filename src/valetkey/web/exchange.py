@@ -220,7 +220,7 @@ def conditional(request: Request, response: Response) -> Response:
     (400) for an invalid list of tags.
     """
     tags = request.headers.all("if-none-match")
-    if not tags or response.status != _OK or request.method not in _READS:
+    if not tags or response.status != _OK or request.method not in READS:
         return response
     etag = next((value for name, value in response.headers if name == "etag"), "")
     if not etag or not preconditions((), tags).lists(etag.removeprefix("W/")):
@@ -230,7 +230,8 @@ def conditional(request: Request, response: Response) -> Response:
 
 
 _OK, _NOT_MODIFIED = HTTPStatus.OK.value, HTTPStatus.NOT_MODIFIED.value
-_READS = frozenset(("GET", "HEAD"))
+READS = frozenset(("GET", "HEAD"))
+"""The methods that only read."""
 _OF_THE_BODY = frozenset(("content-encoding", "content-type"))
 
 STATUS_LINE = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in HTTPStatus}

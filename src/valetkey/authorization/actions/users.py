@@ -216,6 +216,11 @@ _PHONE_SIGNS = re.compile(r"^tel:|\(0\)|[\s()./-]")
 _WRITTEN_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})", re.ASCII)
 
 
+def normalized_phone(text: str) -> str:
+    """Return the number without what people and directories write between its digits."""
+    return _PHONE_SIGNS.sub("", text)
+
+
 def normalized_claims(claims: StandardClaims) -> StandardClaims:
     """Return the claims as they are stored where what is meant is certain; others as they are.
 
@@ -228,7 +233,7 @@ def normalized_claims(claims: StandardClaims) -> StandardClaims:
         claims,
         birthdate=birthdate,
         locale=claims.locale.strip().replace("_", "-"),
-        phone_number=_PHONE_SIGNS.sub("", claims.phone_number),
+        phone_number=normalized_phone(claims.phone_number),
     )
 
 

@@ -27,13 +27,20 @@ from valetkey.authorization.site.presentation import Renderer
 from valetkey.kernel.moment import Instant
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.web.body import Form, read_form, read_multipart, read_parameters, read_query
-from valetkey.web.exchange import Endpoint, Interrupt, Pairs, Refuse, Request, Response, see_other
+from valetkey.web.exchange import (
+    READS,
+    Endpoint,
+    Interrupt,
+    Pairs,
+    Refuse,
+    Request,
+    Response,
+    see_other,
+)
 from valetkey.web.router import Body, Route
 
 CONFIRM = "/account/confirm"
 """The page on which users confirm who they are."""
-READS = frozenset({"GET", "HEAD"})
-"""The methods that submit no form."""
 
 _NO_FORM = Form({})
 

@@ -17,7 +17,6 @@ from valetkey.authorization.layout.addresses import ADDRESSES
 from valetkey.authorization.model.event.event import by_user
 from valetkey.authorization.model.user import User
 from valetkey.authorization.site.page import (
-    READS,
     PageVisit,
     Requirement,
     SignedInRequest,
@@ -39,7 +38,7 @@ from valetkey.kernel.secret import (
     well_formed,
 )
 from valetkey.kernel.text import translatable
-from valetkey.web.exchange import Interrupt, Pairs, Request, see_other
+from valetkey.web.exchange import READS, Interrupt, Pairs, Request, see_other
 
 PURPOSE = "administration"
 """The purpose under which the cookies are fingerprinted."""
