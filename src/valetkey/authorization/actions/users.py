@@ -216,7 +216,7 @@ _PHONE_SIGNS = re.compile(r"^tel:|\(0\)|[\s()./-]")
 _WRITTEN_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})", re.ASCII)
 
 
-def normalized_phone(text: str) -> str:
+def normalized_number(text: str) -> str:
     """Return the number without what people and directories write between its digits."""
     return _PHONE_SIGNS.sub("", text)
 
@@ -233,7 +233,7 @@ def normalized_claims(claims: StandardClaims) -> StandardClaims:
         claims,
         birthdate=birthdate,
         locale=claims.locale.strip().replace("_", "-"),
-        phone_number=normalized_phone(claims.phone_number),
+        phone_number=normalized_number(claims.phone_number),
     )
 
 

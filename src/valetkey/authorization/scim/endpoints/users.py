@@ -17,7 +17,7 @@ from valetkey.authorization.actions.users import (
     UserRecord,
     claim_faults,
     normalized_claims,
-    normalized_phone,
+    normalized_number,
 )
 from valetkey.authorization.model.user import (
     Address,
@@ -446,7 +446,7 @@ def _usable(
     """
     texts = [str(value["value"]) for value in _ordered(resource, name) if value.get("value")]
     if name == "phoneNumbers":
-        texts = [normalized_phone(text) for text in texts]
+        texts = [normalized_number(text) for text in texts]
     usable_text = next((text for text in texts if is_usable(text)), None)
     if texts and usable_text != texts[0]:
         left.add((name,))
