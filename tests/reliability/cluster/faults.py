@@ -79,16 +79,18 @@ def _switch_over(cluster: Cluster, _: int) -> None:
     _replaced(cluster, primary)
 
 
-def _fill(cluster: Cluster, _: int) -> None:
-    """Fill the disk of the primary until another one has taken over, or refuses for a while."""
+def _fill(cluster: Cluster, number: int) -> None:
+    """Fill the disk of the primary until another one has taken over.
+
+    In every second round the log of PostgreSQL needs room at once, so that PostgreSQL ends itself.
+    """
     primary = cluster.the_primary()
     filler = fill(primary.disk)
-    until = time.monotonic() + 20
-    # It may have ended itself already.
-    with suppress(Exception), cluster.administrator(primary) as raw:
-        raw.execute(b"SELECT pg_switch_wal()")
-    while time.monotonic() < until and cluster.primary() is primary:
-        time.sleep(0.2)
+    if number % 2:
+        # It may have ended itself already.
+        with suppress(Exception), cluster.administrator(primary) as raw:
+            raw.execute(b"SELECT pg_switch_wal()")
+    _replaced(cluster, primary)
     filler.unlink()
 
 

@@ -39,6 +39,7 @@ _AS = (
     "+dac_override",
 )
 _PORTS = (8400, 8401)
+_FULL_DISK = "full_disk.sh"
 _TO_NODE = """
 listen node{port}
     mode tcp
@@ -174,6 +175,7 @@ class Cluster:
             stack.callback(self._stop)
             for machine in self.machines:
                 self.start_machine(machine)
+                self._watch_disk(machine)
             wait_until(self.is_whole, "the cluster is not complete", every=0.2)
             self._make_databases()
             self._configure()
@@ -195,6 +197,14 @@ class Cluster:
         """Start Patroni, which starts PostgreSQL."""
         patroni = str(Path(sys.executable).with_name("patroni"))
         machine.start(patroni, "patroni.yml", user=self.user)
+
+    def _watch_disk(self, machine: Machine) -> None:
+        """Start what has a standby take over when the disk is full."""
+        patronictl = str(Path(sys.executable).with_name("patronictl"))
+        script = machine.folder / _FULL_DISK
+        script.write_text((FILES / _FULL_DISK).read_text().replace("patronictl", patronictl))
+        script.chmod(0o755)
+        machine.start(str(script), "patroni.yml", user=self.user)
 
     def primary(self) -> Machine | None:
         """Return the machine that says that it is the primary."""
@@ -400,7 +410,7 @@ class Cluster:
             self._balancer.wait()
         for machine in self.machines:
             machine.signal(signal.SIGCONT)
-            machine.kill("patroni", "haproxy", "etcd")
+            machine.kill(_FULL_DISK, "patroni", "haproxy", "etcd")
         # What was just being started has no file with its number yet.
         for pid in _processes_in(self.folder):
             with suppress(ProcessLookupError):
