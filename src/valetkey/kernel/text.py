@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Self
+from typing import Self, cast
 
 
 def translatable(text: str) -> str:
@@ -39,6 +39,19 @@ def printable(text: str, instead: str = " ") -> str:
     These are control characters, line breaks and what changes the direction of text; a space stays.
     """
     return "".join(letter if letter.isprintable() else instead for letter in text)
+
+
+def trimmed(value: object) -> object:
+    """Return a text, or each text of a list, without the spaces around it; others as they are."""
+    match value:
+        case str():
+            return value.strip()
+        case list():
+            return [trimmed(item) for item in cast("list[object]", value)]
+        case tuple():
+            return tuple(trimmed(item) for item in cast("tuple[object, ...]", value))
+        case _:
+            return value
 
 
 _LONGEST = 100

@@ -279,10 +279,13 @@ def test_spaces_around_names_are_left_out(tmp_path: Path) -> None:
     configure(tmp_path)
     user = '[[users]]\nusername = "ada"\nemail = "ada@example.com"\nname = " Ada "\n'
     api = '[[apis]]\nidentifier = "https://b.example"\nname = "B "\nscopes = { "b" = "b" }\n'
-    done = apply(tmp_path, f"{user}{api}", "--yes")
+    client = '[[clients]]\nname = " C"\nredirect_uris = ["https://c.example/cb "]\n'
+    done = apply(tmp_path, f"{user}{api}{client}", "--yes")
     assert done.code == 0, done.err
-    again = apply(tmp_path, f"{user}{api}".replace('"B "', '" B"'))
+    again = apply(tmp_path, f"{user}{api}{client}".replace('"B "', '" B"').replace('" C"', '"C "'))
     assert again.out == "Nothing to change.\n"
     exported = valetkey("export", "--users", here=tmp_path).out
     assert 'name = "Ada"\n' in exported
     assert 'name = "B"\n' in exported
+    assert 'name = "C"\n' in exported
+    assert '"https://c.example/cb"' in exported

@@ -224,17 +224,28 @@ def normalized_number(text: str) -> str:
 def normalized_claims(claims: StandardClaims) -> StandardClaims:
     """Return the claims as they are stored where what is meant is certain; others as they are.
 
-    So `en_GB` is en-GB, `1990-2-1` is 1990-02-01, and a phone number has no spaces or hyphens.
+    So `en_GB` is en-GB, `1990-2-1` is 1990-02-01, a phone number has no spaces or hyphens, and no
+    text has spaces around it.
     """
-    birthdate = claims.birthdate.strip()
-    if match := _WRITTEN_DATE.fullmatch(birthdate):
-        birthdate = f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}"
-    return replace(
-        claims,
-        birthdate=birthdate,
-        locale=claims.locale.strip().replace("_", "-"),
-        phone_number=normalized_number(claims.phone_number),
+    texts: dict[str, str] = {name: getattr(claims, name).strip() for name in TEXT_CLAIMS}
+    if match := _WRITTEN_DATE.fullmatch(texts["birthdate"]):
+        texts["birthdate"] = f"{match[1]}-{match[2]:0>2}-{match[3]:0>2}"
+    texts["locale"] = texts["locale"].replace("_", "-")
+    texts["phone_number"] = normalized_number(texts["phone_number"])
+    return StandardClaims(
+        **texts,
+        phone_number_verified=claims.phone_number_verified,
+        address=Address(
+            **{
+                name: _trimmed_lines(part) if name in _SEVERAL_LINES else part.strip()
+                for name, part in asdict(claims.address).items()
+            }
+        ),
     )
+
+
+def _trimmed_lines(text: str) -> str:
+    return "\n".join(map(str.strip, text.strip().splitlines()))
 
 
 _SEVERAL_LINES = ("formatted", "street_address")

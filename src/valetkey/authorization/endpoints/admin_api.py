@@ -40,6 +40,7 @@ from valetkey.kernel.preconditions import REQUIRED, preconditions
 from valetkey.kernel.refusal import ErrorCode, Refusal, Refused
 from valetkey.kernel.replace import replace
 from valetkey.kernel.shapes import MOST_ERRORS, Document, is_shown, problem_schema, whole
+from valetkey.kernel.text import trimmed
 from valetkey.web.body import read_json, read_query
 from valetkey.web.exchange import Endpoint, Refuse, Request, Response, json_response
 from valetkey.web.router import Body, Route
@@ -245,7 +246,8 @@ def split(operation: Operation, reader: Operation | None, body: object) -> tuple
         return body, _NOTHING
     members = cast("dict[str, object]", body)
     read_only = {name: value for name, value in members.items() if name in names}
-    return {name: value for name, value in members.items() if name not in read_only}, read_only
+    wanted = {name: trimmed(value) for name, value in members.items() if name not in read_only}
+    return wanted, read_only
 
 
 async def check_read_only(call: Call, reader: Operation | None, read_only: Document) -> None:

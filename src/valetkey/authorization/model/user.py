@@ -351,6 +351,15 @@ class RememberedDevice(Struct, frozen=True):
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 """The pattern of a group's name, which apps receive."""
 
+
+def group_names(text: str) -> list[str]:
+    """Return the names in a list of groups, each once, in order.
+
+    They are separated by spaces, commas, semicolons or line breaks, which no name contains.
+    """
+    return sorted(set(re.split(r"[\s,;]+", text)) - {""})
+
+
 MOST_OF_USER = 200
 """Maximum number of groups of which a user is a direct member."""
 

@@ -12,7 +12,7 @@ from valetkey.authorization.model.event.accounts import (
     GroupMemberAdded,
     GroupMemberRemoved,
 )
-from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, User
+from valetkey.authorization.model.user import MOST_OF_USER, NAME, Group, User, group_names
 from valetkey.authorization.operations.operation import (
     PAGING,
     SORT,
@@ -402,7 +402,7 @@ def join_groups(tx: Transaction, user: User, names: str, now: Instant) -> tuple[
 
 def _groups_in(tx: Transaction, text: str) -> dict[str, Group] | MetadataError:
     """Return the groups of these names, in order."""
-    names = sorted(set(text.replace(",", " ").split()))
+    names = group_names(text)
     if len(names) > MOST_OF_USER:
         return input_fault("groups", "number.most", most=MOST_OF_USER)
     named_groups = {name: group for name in names if (group := tx.groups.find(name)) is not None}

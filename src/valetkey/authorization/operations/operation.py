@@ -115,7 +115,14 @@ GRANT_TYPE_ENUM = "grant types"
 
 Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
-Name = Annotated[str, matching(r"^[!-~]([ -~]{0,78}[!-~])?$", "label.form")]
+# Neither controls nor what has no width or changes the direction of text.
+_HIDDEN = r"\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+Name = Annotated[
+    str,
+    matching(
+        rf"^[^\s{_HIDDEN}]([^{_HIDDEN}]{{0,78}}[^\s{_HIDDEN}])?$", "text.some", least=1, most=80
+    ),
+]
 
 
 def change_of(

@@ -32,7 +32,7 @@ from valetkey.config.load import OperatorErrors, read_toml
 from valetkey.config.rules import quoted
 from valetkey.config.sections.people import BrandField
 from valetkey.kernel.secret import Secret
-from valetkey.kernel.text import printable
+from valetkey.kernel.text import printable, trimmed
 
 MEGABYTES = 8
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", re.ASCII)
@@ -156,7 +156,7 @@ def _entry(
             problems.append(Problem(f"{path}.{key}", f"it is {name} too", "write one of them"))
             continue
         try:
-            values[name] = readers[key](value)
+            values[name] = readers[key](value if key == secret_key else trimmed(value))
         except InvalidDeclaredValue as right:
             shown = "its value" if key == secret_key else quoted(value)
             problems.append(Problem(f"{path}.{key}", f"{shown} is not valid", str(right)))

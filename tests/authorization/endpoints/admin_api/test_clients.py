@@ -45,6 +45,39 @@ def test_a_client_is_registered_read_and_changed(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_spaces_around_texts_are_left_out(tmp_path: Path) -> None:
+    async def story(it: Harness) -> None:
+        owner = await caller(it)
+        plain = {"name": "Printer", "description": "Prints.", "redirect_uris": [CALLBACK]}
+        padded = {
+            "name": " Printer\n",
+            "description": "Prints. ",
+            "redirect_uris": [f"{CALLBACK} "],
+        }
+        made = await owner.call("POST", "/clients", padded)
+        assert made.status == 201, made.body
+        assert {name: made.record[name] for name in plain} == plain
+        user = {"username": " bob", "email": "bob@x.example ", "given_name": " Bob\t"}
+        address = {"street_address": "1 Way \r\n Town ", "country": " UK"}
+        added = await owner.call("POST", "/users", {**user, "address": address})
+        assert added.status == 201, added.body
+        assert added.record["username"] == "bob"
+        assert added.record["given_name"] == "Bob"
+        assert added.record["address"] == {"street_address": "1 Way\nTown", "country": "UK"}
+        group = await owner.call("POST", "/groups", {"name": " staff "})
+        assert (group.status, group.json["name"]) == (201, "staff"), group.body
+        for path in ("/scim-credentials", "/tokens"):
+            token = {"permissions": ["read"], "lifetime": 60} if path == "/tokens" else {}
+            named = await owner.call("POST", path, {"name": " Verzeichnis Zürich ", **token})
+            assert named.status == 201, named.body
+            assert "Verzeichnis Zürich".encode() in named.body
+            for name in ("", " ", "a\u202eb", "a\nb", "x" * 81):
+                refused = await owner.call("POST", path, {"name": name, **token})
+                assert (refused.status, b"1 to 80 printable" in refused.body) == (400, True)
+
+    run(tmp_path, story)
+
+
 def test_new_redirect_uris_must_be_listed_by_the_sector(tmp_path: Path) -> None:
     async def story(it: Harness) -> None:
         sector = OpenIdRegistration(sector_identifier_uri="https://nowhere.invalid/sector")

@@ -69,7 +69,7 @@ def test_server_conforms_to_the_openapi_document(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=600,
         )
     output = "\n".join(line[:300] for line in ran.stdout.splitlines())
     assert ran.returncode == 0, output[-8_000:] + ran.stderr

@@ -101,6 +101,27 @@ def test_unusable_metadata_value_is_replaced_or_omitted(tmp_path: Path, verb: st
     run(tmp_path, story, registrations_per_hour=10_000)
 
 
+@pytest.mark.parametrize("verb", ["POST", "PUT"])
+def test_spaces_around_texts_are_left_out(tmp_path: Path, verb: str) -> None:
+    plain: dict[str, Any] = {
+        "client_name": "Printer",
+        "redirect_uris": [CALLBACK],
+        "logo_uri": "https://app.example/logo.png",
+        "contacts": ["ada@app.example"],
+        "token_endpoint_auth_method": "client_secret_post",
+    }
+    padded = {
+        name: [f" {text}\n" for text in value] if isinstance(value, list) else f"\t{value} "
+        for name, value in plain.items()
+    }
+
+    async def story(it: Registry) -> None:
+        record = await _register(it, verb, **padded)
+        assert {name: record[name] for name in plain} == plain
+
+    run(tmp_path, story)
+
+
 async def _register(it: Registry, verb: str, **metadata: object) -> dict[str, Any]:
     if verb == "POST":
         return await it.registered(**metadata)

@@ -63,7 +63,7 @@ def test_valid_client_metadata_is_registered(metadata: ClientMetadata) -> None:
     [
         (replace(_GOOD, name=""), ["name"]),
         (replace(_GOOD, name="x" * 81), ["name"]),
-        (replace(_GOOD, name=" Printer"), ["name"]),
+        (replace(_GOOD, name=" "), ["name"]),
         (replace(_GOOD, name="a\u202eb"), ["name"]),
         (replace(_GOOD, name="\ud800"), ["name"]),
         (replace(_GOOD, description="a\nb"), ["description"]),

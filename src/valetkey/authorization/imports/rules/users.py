@@ -58,6 +58,7 @@ from valetkey.authorization.model.user import (
     Uid,
     User,
     UserAttributes,
+    group_names,
 )
 from valetkey.authorization.protocol.register.faults import MetadataError, Reason, reason
 from valetkey.authorization.storage.transaction import Store, Transaction
@@ -386,8 +387,7 @@ def _without(record: UserRecord, faults: Iterable[MetadataError]) -> UserRecord:
 def _groups(tx: Transaction, listed: str | Sequence[str]) -> tuple[list[Group], list[Reason]]:
     """Return the groups of these names, and what to say of those that do not exist."""
     text = listed if isinstance(listed, str) else " ".join(listed)
-    names = dict.fromkeys(re.split(r"[\s,;]+", text.strip(" ,;"))) if text else {}
-    existing = {name: tx.groups.find(name) for name in sorted(names)}
+    existing = {name: tx.groups.find(name) for name in group_names(text)}
     unknown = [name for name, group in existing.items() if group is None]
     return (
         [group for group in existing.values() if group is not None],

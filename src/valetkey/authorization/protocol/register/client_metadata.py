@@ -3,7 +3,7 @@
 All that reads, checks, shows, stores or documents a field derives from here.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet, refused, thumbprint
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.replace import replace
-from valetkey.kernel.text import translatable
+from valetkey.kernel.text import translatable, trimmed
 
 
 class RegisteredKeys(Struct, frozen=True):
@@ -207,6 +207,13 @@ class ClientMetadata(Struct, frozen=True):
     """URL of the app's terms of service."""
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 
+    def __post_init__(self) -> None:
+        """Leave out the spaces around texts: they come from copying, and no value needs them."""
+        for name, value in _untrimmed(self):
+            msgspec.structs.force_setattr(self, name, value)
+        if values := dict(_untrimmed(self.openid)):
+            msgspec.structs.force_setattr(self, "openid", replace(self.openid, **values))
+
     @property
     def proof(self) -> str:
         """The authentication method: the chosen one, or the default of its type."""
@@ -240,6 +247,13 @@ FIELDS: Mapping[str, Field] = {
     for field in (*declared(ClientMetadata), *declared(OpenIdRegistration, part="openid"))
 }
 """Every field of a client that can be chosen, by its name."""
+
+
+def _untrimmed(struct: Struct) -> Iterator[tuple[str, Any]]:
+    """Yield the texts and lists of texts that have spaces around them, without these."""
+    for name, value in msgspec.structs.asdict(struct).items():
+        if value != (without := trimmed(value)):
+            yield name, without
 
 
 def fields_of(editor: Editor) -> tuple[Field, ...]:

@@ -172,10 +172,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
             "accents and %(without)s"
         ),
         "pair.form": translatable("must be a name without spaces, and then its description"),
-        "label.form": translatable(
-            "must be at most 80 characters, such as nightly-backup, without letters with accents, "
-            "and without spaces at the ends"
-        ),
         "color.form": translatable("must be # and six hexadecimal digits, such as #1a73e8"),
         "url.form": translatable(
             "must be a URL of at most 500 characters, such as https://example.com/events, without "

@@ -269,7 +269,7 @@ def _read_one(attribute: Attribute, value: object, left: LeftOut, path: tuple[st
         if isinstance(value, allowed) and not isinstance(value, bool):
             return value
     elif isinstance(value, str) and len(value) <= _LONGEST:
-        return value or None
+        return value.strip() or None
     if attribute.identifies and not attribute.multiple:
         refuse(
             "invalidValue", f"{attribute.name} must be text of at most {LONGEST_NAME} characters"
