@@ -10,11 +10,17 @@ is_full() {
     [ "$(df --output=avail --block-size=1M "$data" | tail -n 1)" -lt 100 ]
 }
 
+is_standby() {
+    [ -e "$data/standby.signal" ]
+}
+
 while sleep 3; do
-    # A standby has this file.
-    if is_full && [ ! -e "$data/standby.signal" ] &&
-        patronictl --config-file "$1" switchover --leader "$name" --force; then
-        # Once: the disks of the others may be full too.
-        while is_full; do sleep 3; done
+    if is_full && ! is_standby; then
+        # It may be refused, which its exit code does not tell: it is tried again.
+        patronictl --config-file "$1" switchover --leader "$name" --force || true
+        if is_standby; then
+            # Once: the disks of the others may be full too.
+            while is_full; do sleep 3; done
+        fi
     fi
 done
