@@ -204,7 +204,8 @@ class Cluster:
         script = machine.folder / _FULL_DISK
         script.write_text((FILES / _FULL_DISK).read_text().replace("patronictl", patronictl))
         script.chmod(0o755)
-        machine.start(str(script), "patroni.yml", user=self.user)
+        # The rounds of an experiment follow each other in less than the usual ten minutes.
+        machine.start(str(script), "patroni.yml", "0.1", user=self.user)
 
     def primary(self) -> Machine | None:
         """Return the machine that says that it is the primary."""
