@@ -45,7 +45,7 @@ def trimmed(value: object) -> object:
     """Return a text, or each text of a list, without the spaces around it; others as they are."""
     match value:
         case str():
-            return value.strip()
+            return value.strip(" ")
         case list():
             return [trimmed(item) for item in cast("list[object]", value)]
         case tuple():

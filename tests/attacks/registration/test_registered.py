@@ -172,7 +172,6 @@ def test_ca_09_weak_secret_and_unsuitable_keys_are_refused(anybody: Applicant) -
         "VALETKEY Sign-in",
         "ᵛaletkey",
         "Gооgle",
-        " padded ",
     ],
     ids=ascii,
 )

@@ -240,14 +240,14 @@ def split(operation: Operation, reader: Operation | None, body: object) -> tuple
 
     `reader` shows the record that the operation changes; None if there is none.
     """
-    changes = operation.method in {"PUT", "PATCH"} and operation.input is not None
-    names = _read_only(operation.input, reader.output) if changes and reader else frozenset[str]()
+    is_change = operation.method in {"PUT", "PATCH"} and operation.input is not None
+    names = _read_only(operation.input, reader.output) if is_change and reader else frozenset[str]()
     if not isinstance(body, dict):
         return body, _NOTHING
     members = cast("dict[str, object]", body)
     read_only = {name: value for name, value in members.items() if name in names}
-    wanted = {name: trimmed(value) for name, value in members.items() if name not in read_only}
-    return wanted, read_only
+    changes = {name: trimmed(value) for name, value in members.items() if name not in read_only}
+    return changes, read_only
 
 
 async def check_read_only(call: Call, reader: Operation | None, read_only: Document) -> None:

@@ -33,7 +33,7 @@ from valetkey.kernel.jose.jwe import EncryptionKeys
 from valetkey.kernel.jose.key import KeySet, refused, thumbprint
 from valetkey.kernel.moment import Lifetime, days
 from valetkey.kernel.replace import replace
-from valetkey.kernel.text import translatable, trimmed
+from valetkey.kernel.text import translatable
 
 
 class RegisteredKeys(Struct, frozen=True):
@@ -208,11 +208,14 @@ class ClientMetadata(Struct, frozen=True):
     openid: OpenIdRegistration = OpenIdRegistration.NOTHING
 
     def __post_init__(self) -> None:
-        """Leave out the spaces around texts: they come from copying, and no value needs them."""
-        for name, value in _untrimmed(self):
-            msgspec.structs.force_setattr(self, name, value)
-        if values := dict(_untrimmed(self.openid)):
-            msgspec.structs.force_setattr(self, "openid", replace(self.openid, **values))
+        """Leave out the spaces around texts, but not around the entries of lists.
+
+        An app that registers a redirect URI with a space sends it so too.
+        """
+        for name, text in _untrimmed(self):
+            msgspec.structs.force_setattr(self, name, text)
+        if texts := dict(_untrimmed(self.openid)):
+            msgspec.structs.force_setattr(self, "openid", replace(self.openid, **texts))
 
     @property
     def proof(self) -> str:
@@ -250,10 +253,10 @@ FIELDS: Mapping[str, Field] = {
 
 
 def _untrimmed(struct: Struct) -> Iterator[tuple[str, Any]]:
-    """Yield the texts and lists of texts that have spaces around them, without these."""
-    for name, value in msgspec.structs.asdict(struct).items():
-        if value != (without := trimmed(value)):
-            yield name, without
+    """Yield the texts that have spaces around them, without these."""
+    for name, text in msgspec.structs.asdict(struct).items():
+        if isinstance(text, str) and text != (bare := text.strip(" ")):
+            yield name, bare
 
 
 def fields_of(editor: Editor) -> tuple[Field, ...]:

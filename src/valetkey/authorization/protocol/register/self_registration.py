@@ -41,7 +41,6 @@ from valetkey.authorization.protocol.register.openid_rules import GRANT_TYPES_OF
 from valetkey.kernel.moment import Lifetime, days, hours, minutes
 from valetkey.kernel.refusal import ErrorCode, Refused
 from valetkey.kernel.replace import replace
-from valetkey.kernel.text import trimmed
 from valetkey.kernel.url import has_private_scheme, only_for_native, parse_url
 from valetkey.web.body import read_json
 
@@ -399,7 +398,7 @@ class SelfRules(Struct, frozen=True):
 
 def _read(field: Field, members: Mapping[str, object], faults: list[MetadataError]) -> Any:
     """Return the value of the field's member; its default if it is omitted or invalid."""
-    kind, value = field.rule.kind, trimmed(members.get(field.member))
+    kind, value = field.rule.kind, members.get(field.member)
     if value is not None:
         try:
             return _READERS[kind](value)
