@@ -48,8 +48,6 @@ def trimmed(value: object) -> object:
             return value.strip(" ")
         case list():
             return [trimmed(item) for item in cast("list[object]", value)]
-        case tuple():
-            return tuple(trimmed(item) for item in cast("tuple[object, ...]", value))
         case _:
             return value
 
