@@ -116,7 +116,7 @@ GRANT_TYPE_ENUM = "grant types"
 Anything = Annotated[object, msgspec.Meta(extra_json_schema={"description": "Any JSON."})]
 Line = Annotated[str, msgspec.Meta(pattern=NO_CONTROLS, max_length=500)]
 # Neither controls nor what has no width or changes the direction of text.
-_HIDDEN = r"\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+_HIDDEN = r"\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
 Name = Annotated[
     str,
     matching(
